@@ -1,0 +1,142 @@
+package cost
+
+import (
+	"slices"
+
+	"github.com/warmpath/warmpath/internal/fleet"
+)
+
+// Options are what a Book knows before it has learned anything.
+type Options struct {
+	// Prior is the timing assumed of an engine of unknown kind; only its shape matters after the first requests.
+	Prior Constants
+	// Engines are the priors by engine kind, as fleet.Info.Engine names it.
+	Engines map[string]Constants
+}
+
+// DefaultOptions assumes an 8B model on one H100, and of a llama.cpp a small model on a few processor cores, where
+// each token of a prompt costs nearly what a token of an answer does.
+func DefaultOptions() Options {
+	return Options{
+		Prior: Profiles["h100-8b"].Constants,
+		Engines: map[string]Constants{
+			"llama.cpp": {A: 2e-3, B: 2e-3, C: 2e-8, D0: 8e-3, D1: 2e-3, D2: 2e-7},
+		},
+	}
+}
+
+// Book holds a Model per worker instance. Workers of one class (engine kind and model) start from one another's speed.
+type Book struct {
+	opts    Options
+	pages   []page // by slot
+	classes map[classKey]*class
+}
+
+type page struct {
+	worker *fleet.Worker
+	model  *Model
+	known  bool // the worker's kind was known when the model was made
+}
+
+type classKey struct{ engine, model string }
+
+// classesMax bounds the engine kinds and models that are told apart.
+const classesMax = 1024
+
+// class is what workers of one kind have in common.
+type class struct {
+	prior   Constants
+	members []*Model
+
+	// The members' middle log speeds, and a number that changes with them.
+	logPrefill, logStep float64
+	version             int
+}
+
+// NewBook returns an empty book.
+func NewBook(o Options) *Book { return &Book{opts: o, classes: make(map[classKey]*class)} }
+
+// Of returns the worker's model, made when it is asked for first. Its class is looked up until telemetry knows the
+// engine's kind; observations made before that are dropped, since they were measured against another prior.
+func (b *Book) Of(w *fleet.Worker) *Model {
+	for len(b.pages) <= w.Slot {
+		b.pages = append(b.pages, page{})
+	}
+	p := &b.pages[w.Slot]
+	if p.worker == w && p.known {
+		return p.model
+	}
+	info := w.Info()
+	known := info.Engine != ""
+	if p.worker == w && !known {
+		return p.model
+	}
+	if p.model != nil {
+		b.leave(p.model)
+	}
+	key := classKey{engine: info.Engine}
+	if len(info.Models) > 0 {
+		key.model = info.Models[0].ID
+	}
+	*p = page{worker: w, model: newModel(b.classOf(key)), known: known}
+	p.model.class.members = append(p.model.class.members, p.model)
+	return p.model
+}
+
+// Forget drops what was learned of a worker that is gone.
+func (b *Book) Forget(w *fleet.Worker) {
+	if w.Slot < len(b.pages) && b.pages[w.Slot].worker == w {
+		b.leave(b.pages[w.Slot].model)
+		b.pages[w.Slot] = page{}
+	}
+}
+
+func (b *Book) classOf(key classKey) *class {
+	c := b.classes[key]
+	if c == nil && len(b.classes) >= classesMax {
+		key.model = "" // one class for all that a flood of model names would make
+		c = b.classes[key]
+	}
+	if c == nil {
+		c = &class{prior: b.opts.Prior}
+		if k, ok := b.opts.Engines[key.engine]; ok {
+			c.prior = k
+		}
+		b.classes[key] = c
+	}
+	return c
+}
+
+// leave takes a model out of its class; the class keeps the speed it has, for a worker that comes back.
+func (b *Book) leave(m *Model) {
+	m.class.members = slices.DeleteFunc(m.class.members, func(o *Model) bool { return o == m })
+}
+
+// classSamples is how much a member must have shown until it speaks for its class.
+const classSamples = 5
+
+// learned follows a member's observation. Only the first ones and every 16th are followed: a class's speed is what
+// newcomers start from, nothing that has to be exact.
+func (c *class) learned(m *Model) {
+	if n := m.prefill.n + m.step.n; n > 2*classSamples && n%16 != 0 {
+		return
+	}
+	var prefills, steps []vote
+	for _, o := range c.members {
+		if o.prefill.n >= classSamples {
+			prefills = append(prefills, vote{o.prefill.logSpeed, 1})
+		}
+		if o.step.n >= classSamples {
+			steps = append(steps, vote{o.step.logSpeed, 1})
+		}
+	}
+	if len(prefills) > 0 {
+		c.logPrefill = median(prefills)
+	}
+	if len(steps) > 0 {
+		c.logStep = median(steps)
+	} else {
+		c.logStep = c.logPrefill
+	}
+	c.version++
+}

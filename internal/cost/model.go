@@ -1,0 +1,103 @@
+package cost
+
+import "math"
+
+// floorBoundRatio is how near to its floor a short prefill must be to say nothing about the seconds a token costs.
+const floorBoundRatio = 1.5
+
+// Model is the timing of one worker instance, learned from what it does.
+type Model struct {
+	prior         Constants
+	class         *class
+	prefill, step fit
+
+	learned Constants
+	seen    int // the class's version that learned was worked out with
+}
+
+// newModel starts from the class's shape and, while the worker has shown nothing itself, from its siblings' speed.
+func newModel(c *class) *Model {
+	m := &Model{
+		prior:   c.prior,
+		class:   c,
+		prefill: newFit([3]float64{c.prior.A, c.prior.B, c.prior.C}),
+		step:    newFit([3]float64{c.prior.D0, c.prior.D1, c.prior.D2}),
+		seen:    -1,
+	}
+	return m
+}
+
+// Constants returns the worker's constants as far as they are known: its own with weight n/(n+50) for the shape, and
+// for the speed from its first observation on.
+func (m *Model) Constants() Constants {
+	if m.seen != m.class.version && (m.prefill.n == 0 || m.step.n == 0) {
+		m.settle()
+	}
+	return m.learned
+}
+
+// LearnPrefill takes the seconds that a prefill of uncached tokens behind cached ones took. Only a prefill that found
+// no queue and shared the engine with no other is fit to learn from: a wait is not the worker's speed.
+func (m *Model) LearnPrefill(uncached, cached int, seconds float64) {
+	if uncached <= 0 || cached < 0 || !usable(seconds) {
+		return
+	}
+	u, h := float64(uncached), float64(cached)
+	x := [3]float64{1, u, u * (u + 2*h)}
+	k := m.Constants()
+	grows := k.B*u + k.C*x[2]
+	m.prefill.vote(seconds, m.prior.Prefill(uncached, cached), grows/k.Prefill(uncached, cached), m.class.logPrefill)
+	m.settle()
+
+	k = m.learned
+	if k.B*u >= k.D0 || seconds > floorBoundRatio*(k.A+k.D0) {
+		m.prefill.bend(x, seconds, max(k.A+k.B*u+k.C*x[2], k.D0))
+		m.settle()
+	}
+	m.class.learned(m)
+}
+
+// LearnStep takes the gap between two tokens of one sequence, with the sequences in the batch and the sum of their
+// contexts at that moment. Gaps during which a prefill ran on the worker are the caller's to leave out.
+func (m *Model) LearnStep(batch, contextTokens, seconds float64) {
+	if batch < 1 || contextTokens < 0 || !usable(seconds) || !usable(batch+contextTokens) {
+		return
+	}
+	m.step.vote(seconds, m.prior.Step(batch, contextTokens), 1, m.stepBase())
+	m.settle()
+	m.step.bend([3]float64{1, batch, contextTokens}, seconds, m.learned.Step(batch, contextTokens))
+	m.settle()
+	m.class.learned(m)
+}
+
+// Samples returns how many prefills and how many decode steps were learned from.
+func (m *Model) Samples() (prefills, steps int) { return m.prefill.n, m.step.n }
+
+// Speed returns how many times as fast as its class's prior the worker prefills: 1 until something is known.
+func (m *Model) Speed() float64 { return m.prior.B / m.Constants().B }
+
+// settle works the constants out again. A part that has shown nothing follows the worker's other part, then its
+// class: an engine that prefills slowly also decodes slowly.
+func (m *Model) settle() {
+	m.seen = m.class.version
+	if m.prefill.n == 0 {
+		m.prefill.logSpeed = m.class.logPrefill
+		if m.step.n > 0 {
+			m.prefill.logSpeed = m.step.logSpeed
+		}
+	}
+	if m.step.n == 0 {
+		m.step.logSpeed = m.stepBase()
+	}
+	p, s := m.prefill.constants(), m.step.constants()
+	m.learned = Constants{A: p[0], B: p[1], C: p[2], D0: s[0], D1: s[1], D2: s[2]}
+}
+
+func (m *Model) stepBase() float64 {
+	if m.prefill.n > 0 {
+		return m.prefill.logSpeed
+	}
+	return m.class.logStep
+}
+
+func usable(v float64) bool { return v > 0 && !math.IsInf(v, 1) }
