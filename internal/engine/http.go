@@ -1,0 +1,5 @@
+package engine
+
+import "net/http"
+
+func (s *Server) routes() http.Handler { return http.NewServeMux() }
