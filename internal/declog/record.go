@@ -1,0 +1,96 @@
+// Package declog writes and reads the decision log: one JSON line a request that says what was asked, who could have served it
+// at what price, who did, and what came of it. docs/DECISION-LOG.md is the schema.
+//
+// Writing never delays a request: records go through a bounded queue to one goroutine, and are dropped, counted, when it is full.
+//
+//	w, err := declog.Create(declog.Options{Path: "decisions.jsonl"})
+//	r := w.Record()                    // recycled: every field zero
+//	r.Model, r.Outcome = "m", "succeeded"
+//	declog.SetKeys(r, chain.Keys)      // copied; coded as runs on the way out
+//	w.Log(r)                           // r belongs to the writer from here on
+//	w.Close()                          // writes what is queued
+//
+// No text of a prompt or a reply is ever in it: blocks are numbers, the session is a hash.
+package declog
+
+import "time"
+
+// Version of the schema; a reader refuses lines of a later one.
+const Version = 1
+
+// Record is one request. Durations are seconds, lengths are what their names say. A field that is not known is left out of the line.
+type Record struct {
+	V    int       `json:"v"`
+	Boot string    `json:"boot"` // names the writer's life: block numbers are comparable within one
+	Time time.Time `json:"time"` // arrival
+
+	ID      string `json:"id,omitempty"`
+	API     string `json:"api,omitempty"`
+	Model   string `json:"model,omitempty"`
+	Adapter string `json:"adapter,omitempty"`
+	Tenant  string `json:"tenant,omitempty"`
+	Session string `json:"session,omitempty"` // hash of the session hint, hex
+	Stream  bool   `json:"stream,omitempty"`
+
+	PromptBytes        int `json:"prompt_bytes,omitempty"`
+	PromptTokensEst    int `json:"prompt_tokens_est,omitempty"`
+	MaxTokens          int `json:"max_tokens,omitempty"`
+	PromptTokens       int `json:"prompt_tokens,omitempty"`     // usage, as the engine reported it
+	CompletionTokens   int `json:"completion_tokens,omitempty"` // usage
+	CachedTokensEst    int `json:"cached_tokens_est,omitempty"`
+	CachedTokens       int `json:"cached_tokens,omitempty"` // usage
+	BestMatchedTokens  int `json:"best_matched_tokens,omitempty"`
+	StreamedTokenCount int `json:"streamed_tokens,omitempty"` // content events seen, when there is no usage
+
+	Blocks []Run `json:"blocks,omitempty"` // see Run; made from the keys given to SetKeys
+
+	Policy  string `json:"policy,omitempty"`
+	Rows    []Row  `json:"rows,omitempty"` // the best 8, the chosen one first
+	Worker  string `json:"worker,omitempty"`
+	Hit     string `json:"hit,omitempty"` // hit, partial, miss or declined
+	Relaxed string `json:"relaxed,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Tries   []Try  `json:"tries,omitempty"` // attempts that failed before the last one
+
+	Outcome string `json:"outcome,omitempty"`
+	Status  int    `json:"status,omitempty"` // HTTP status the client saw
+	Error   string `json:"error,omitempty"`
+
+	DecisionSeconds float64 `json:"decision_seconds,omitempty"`
+	QueueSeconds    float64 `json:"queue_seconds,omitempty"` // arrival to dispatch
+	TTFTSeconds     float64 `json:"ttft_seconds,omitempty"`
+	E2ESeconds      float64 `json:"e2e_seconds,omitempty"`
+	ITLP50Seconds   float64 `json:"itl_p50_seconds,omitempty"`
+	ITLMaxSeconds   float64 `json:"itl_max_seconds,omitempty"`
+
+	keys []uint64
+}
+
+// Row is one candidate as it was scored. Seconds are engine time.
+type Row struct {
+	Worker         string  `json:"worker"`
+	MatchedTokens  int     `json:"matched_tokens,omitempty"`
+	QueuedSeconds  float64 `json:"queued_seconds,omitempty"`
+	PrefillSeconds float64 `json:"prefill_seconds,omitempty"`
+	Price          float64 `json:"price,omitempty"` // phi, requests delayed by a second of prefill
+	DecodeSeconds  float64 `json:"decode_seconds,omitempty"`
+	BatchSeconds   float64 `json:"batch_seconds,omitempty"`
+	TotalSeconds   float64 `json:"total_seconds,omitempty"`
+	InFlight       int     `json:"in_flight,omitempty"`
+	Why            string  `json:"why,omitempty"` // the filter that put it out
+}
+
+// Try is an attempt that failed.
+type Try struct {
+	Worker string `json:"worker"`
+	Class  string `json:"class"`
+	Status int    `json:"status,omitempty"`
+}
+
+// SetKeys gives a record its block keys, in prompt order. They are copied: the caller may reuse its slice.
+func SetKeys[K ~uint64](r *Record, keys []K) {
+	r.keys = r.keys[:0]
+	for _, k := range keys {
+		r.keys = append(r.keys, uint64(k))
+	}
+}

@@ -1,0 +1,142 @@
+package metrics
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Kind of a family, in the exposition format's words.
+const (
+	kindCounter   = "counter"
+	kindGauge     = "gauge"
+	kindHistogram = "histogram"
+)
+
+// family describes one metric. Help is a sentence for the page and for the exposition alike.
+type family struct {
+	name, kind, unit, help string
+	labels                 []string
+	buckets                []float64 // upper bounds in seconds, histograms only
+}
+
+// Bucket bounds in seconds. First tokens span a warm idle worker (tens of ms) to a long prompt behind a queue (minutes); gaps
+// between tokens span 3 ms on a fast GPU to seconds behind a long prefill; decisions are microseconds.
+var (
+	ttftBuckets     = []float64{.01, .025, .05, .1, .2, .35, .5, .75, 1, 1.5, 2.5, 5, 10, 20, 40, 80, 160}
+	itlBuckets      = []float64{.002, .005, .0075, .01, .015, .02, .03, .04, .06, .08, .12, .2, .35, .5, 1, 2.5, 10}
+	e2eBuckets      = []float64{.05, .1, .25, .5, 1, 2, 3.5, 5, 7.5, 10, 15, 25, 40, 60, 120, 300, 900}
+	decisionBuckets = []float64{2e-6, 5e-6, 1e-5, 2e-5, 4e-5, 8e-5, 1.5e-4, 3e-4, 6e-4, 1.2e-3, 2.5e-3, 5e-3, .02, .1}
+)
+
+// Label values that are closed lists. A value outside its list counts under "other", so that no caller can open a series by accident.
+var (
+	outcomes = []string{"succeeded", "failed", "incomplete", "cancelled", "client_error", "busy", "no_worker"}
+	hits     = []string{"hit", "partial", "miss", "declined"}
+	apis     = []string{"chat", "completions", "embeddings", "responses", "messages", "count_tokens"}
+	classes  = []string{"refused", "reset", "timeout", "bad_shape", "server_error", "busy", "tls", "dns"}
+	states   = []string{"ready", "ejected", "probing", "draining", "down", "unknown"}
+)
+
+// catalogue is every family, in the order of the page. docs/METRICS.md is made of it; a test holds them together.
+var catalogue = []family{
+	{name: "warmpath_requests_total", kind: kindCounter, unit: "requests", labels: []string{"outcome", "api", "model"},
+		help: "Requests that ended. outcome: succeeded; failed (no worker answered well, the stream broke or carried an error); incomplete (the reply says so itself); cancelled (the client left); client_error (4xx); busy (429 or 503 passed on); no_worker (nobody could serve it)."},
+	{name: "warmpath_requests_without_text_total", kind: kindCounter, unit: "requests",
+		help: "Requests without text to match against warm prefixes; they are placed by load alone."},
+	{name: "warmpath_prompt_tokens_total", kind: kindCounter, unit: "tokens",
+		help: "Prompt tokens, as the engines reported them."},
+	{name: "warmpath_completion_tokens_total", kind: kindCounter, unit: "tokens",
+		help: "Generated tokens, as the engines reported them."},
+	{name: "warmpath_cached_tokens_predicted_total", kind: kindCounter, unit: "tokens",
+		help: "Prompt tokens that were expected to be cached on the chosen worker."},
+	{name: "warmpath_cached_tokens_reported_total", kind: kindCounter, unit: "tokens",
+		help: "Prompt tokens that the engines reported as served from cache. Divided by warmpath_prompt_tokens_total it is the hit rate."},
+	{name: "warmpath_hits_declined_total", kind: kindCounter, unit: "requests",
+		help: "Placements that gave up a longer cached prefix because waiting for it would have cost more than it saves."},
+	{name: "warmpath_ttft_seconds", kind: kindHistogram, unit: "seconds", labels: []string{"model", "hit"}, buckets: ttftBuckets,
+		help: "Time to first token, from the request's arrival. hit: hit (the whole known prefix), partial, miss, declined."},
+	{name: "warmpath_itl_seconds", kind: kindHistogram, unit: "seconds", labels: []string{"model", "hit"}, buckets: itlBuckets,
+		help: "Gaps between the tokens of streamed replies."},
+	{name: "warmpath_e2e_seconds", kind: kindHistogram, unit: "seconds", labels: []string{"model", "hit"}, buckets: e2eBuckets,
+		help: "Time from a request's arrival to the last byte of its reply."},
+	{name: "warmpath_decision_seconds", kind: kindHistogram, unit: "seconds", buckets: decisionBuckets,
+		help: "Time to score the workers, choose one and reserve on it."},
+	{name: "warmpath_upstream_errors_total", kind: kindCounter, unit: "errors", labels: []string{"class", "worker"},
+		help: "Attempts that a worker did not answer properly. class: refused, reset, timeout, bad_shape, server_error (5xx other than 503), busy (429 or 503), tls, dns, other."},
+	{name: "warmpath_retries_total", kind: kindCounter, unit: "attempts",
+		help: "Attempts on another worker after one failed."},
+	{name: "warmpath_ejections_total", kind: kindCounter, unit: "ejections", labels: []string{"worker"},
+		help: "Times a worker was put out after failing in a row."},
+	{name: "warmpath_cancellations_total", kind: kindCounter, unit: "requests",
+		help: "Requests whose client left before the end; their upstream request was cancelled."},
+	{name: "warmpath_streams_without_terminator_total", kind: kindCounter, unit: "streams",
+		help: "Streams that ended cleanly but without the terminator of their dialect."},
+	{name: "warmpath_replies_unmetered_total", kind: kindCounter, unit: "replies",
+		help: "Successful replies that told no token usage; the token counters miss them."},
+	{name: "warmpath_worker_state", kind: kindGauge, unit: "0 or 1", labels: []string{"worker", "state"},
+		help: "1 for the state a worker is in, 0 for the others. state: ready, ejected, probing, draining, down, unknown."},
+	{name: "warmpath_worker_inflight_requests", kind: kindGauge, unit: "requests", labels: []string{"worker"},
+		help: "Requests this router has in flight on a worker."},
+	{name: "warmpath_worker_inflight_tokens", kind: kindGauge, unit: "tokens", labels: []string{"worker"},
+		help: "Sum of the contexts of the requests this router has in flight on a worker, generated tokens included."},
+	{name: "warmpath_engine_requests_running", kind: kindGauge, unit: "requests", labels: []string{"worker"},
+		help: "Requests in the engine's batch, as it reported last. Absent while unknown or stale."},
+	{name: "warmpath_engine_requests_waiting", kind: kindGauge, unit: "requests", labels: []string{"worker"},
+		help: "Requests in the engine's own queue, as it reported last. Absent while unknown or stale."},
+	{name: "warmpath_engine_kv_usage_ratio", kind: kindGauge, unit: "0 to 1", labels: []string{"worker"},
+		help: "Share of the engine's KV cache in use, as it reported last. Absent while unknown or stale."},
+	{name: "warmpath_telemetry_age_seconds", kind: kindGauge, unit: "seconds", labels: []string{"worker"},
+		help: "Age of the last counts an engine reported. Absent when it never reported any."},
+	{name: "warmpath_telemetry_failures_total", kind: kindCounter, unit: "scrapes", labels: []string{"worker"},
+		help: "Scrapes of an engine that failed."},
+	{name: "warmpath_index_bytes", kind: kindGauge, unit: "bytes",
+		help: "Memory of the prefix index."},
+	{name: "warmpath_index_bytes_max", kind: kindGauge, unit: "bytes",
+		help: "Bound of warmpath_index_bytes."},
+	{name: "warmpath_index_blocks", kind: kindGauge, unit: "blocks",
+		help: "Blocks in the prefix index."},
+	{name: "warmpath_index_evictions_total", kind: kindCounter, unit: "blocks",
+		help: "Blocks put out of the prefix index to keep its bounds."},
+	{name: "warmpath_decision_log_records_total", kind: kindCounter, unit: "records",
+		help: "Records written to the decision log."},
+	{name: "warmpath_decision_log_drops_total", kind: kindCounter, unit: "records",
+		help: "Records the decision log dropped because its queue was full or its disk refused them."},
+}
+
+// familyNamed finds one family; a name that is not in the catalogue is a mistake in this package.
+func familyNamed(name string) family {
+	for _, f := range catalogue {
+		if f.name == name {
+			return f
+		}
+	}
+	panic("metrics: " + name + " is not in the catalogue")
+}
+
+// Markdown is the page docs/METRICS.md.
+func Markdown() string {
+	var b strings.Builder
+	b.WriteString("# Metrics\n\nServed on the admin port at `/metrics`, in the Prometheus text format. Made from the catalogue in `internal/metrics/catalogue.go` by `go generate ./internal/metrics`.\n\n")
+	b.WriteString("Labels are bounded: `model` takes the names that engines announce or the configuration gives, everything else counts as `other`;\n`worker` is a worker's id, and its series go when the worker goes. Counters of a removed worker are not kept.\n\n")
+	b.WriteString("| metric | type | unit | labels | meaning |\n|---|---|---|---|---|\n")
+	for _, f := range catalogue {
+		labels := "-"
+		if len(f.labels) > 0 {
+			labels = "`" + strings.Join(f.labels, "`, `") + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", f.name, f.kind, f.unit, labels, f.help)
+	}
+	b.WriteString("\nBucket bounds of the histograms, in seconds:\n\n")
+	for _, f := range catalogue {
+		if f.kind != kindHistogram {
+			continue
+		}
+		bounds := make([]string, len(f.buckets))
+		for i, v := range f.buckets {
+			bounds[i] = fmt.Sprint(v)
+		}
+		fmt.Fprintf(&b, "- `%s`: %s\n", f.name, strings.Join(bounds, ", "))
+	}
+	b.WriteString("\nThe Go runtime's and the process's own metrics (`go_goroutines`, `go_memstats_*`, `process_open_fds`, `process_resident_memory_bytes`, ...) are on the same page.\n")
+	return b.String()
+}

@@ -1,0 +1,127 @@
+// Package metrics holds every metric warmpath exposes: one catalogue of names, units, labels and help, and typed handles to count with.
+//
+// Counting is for the hot path: handles are resolved once and then cost an atomic add. What merely mirrors the router's state
+// (requests in flight, index bytes, telemetry age) is asked for when somebody scrapes, so a page shows the state of that moment:
+//
+//	m := metrics.New(func(s *metrics.State) { s.IndexBytes = index.Stats().Bytes })
+//	m.KnowModel("llama-3.1-8b")                     // configured or announced by an engine: it keeps its own label
+//	lat := m.Model("llama-3.1-8b").Latency("hit")   // hold it for the request
+//	lat.TTFT.Observe(120 * time.Millisecond)
+//	m.Model("llama-3.1-8b").Request("chat", "succeeded")
+//	http.Handle("/metrics", m.Handler())
+package metrics
+
+//go:generate go test . -run TestThePageOfMetricsIsTheCatalogue -update
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Counter only grows. Adding a negative number adds nothing: a worker's reply may claim anything.
+type Counter struct{ c prometheus.Counter }
+
+// Inc adds one.
+func (c Counter) Inc() { c.c.Inc() }
+
+// Add adds n; n <= 0 adds nothing.
+func (c Counter) Add(n int) {
+	if n > 0 {
+		c.c.Add(float64(n))
+	}
+}
+
+// Histogram collects durations; they are exposed in seconds.
+type Histogram struct{ o prometheus.Observer }
+
+// Observe adds one duration; a negative one (a clock that stepped back) counts as 0.
+func (h Histogram) Observe(d time.Duration) { h.o.Observe(max(d, 0).Seconds()) }
+
+// Set is every metric of one router. All methods may be called from any goroutine; counting allocates nothing.
+type Set struct {
+	PromptTokens          Counter   // prompt tokens of replies that told their usage
+	CompletionTokens      Counter   // generated tokens of replies that told their usage
+	CachedTokensPredicted Counter   // prompt tokens expected to be cached on the chosen worker
+	CachedTokensReported  Counter   // prompt tokens the engine reported as cached
+	HitsDeclined          Counter   // placements that gave up a longer match for a less loaded worker
+	Retries               Counter   // attempts after the first
+	Cancellations         Counter   // requests whose client left
+	RequestsWithoutText   Counter   // requests that carry no text to match and were placed by load alone
+	StreamsUnterminated   Counter   // streams that ended cleanly without their dialect's terminator
+	RepliesUnmetered      Counter   // successful replies that told no usage
+	Decision              Histogram // scoring, choosing and reserving
+
+	registry *prometheus.Registry
+	models   *handles[Model]
+	workers  *handles[Worker]
+	vecs     vectors
+}
+
+// vectors are the labelled families, from which handles are made.
+type vectors struct {
+	requests, upstreamErrors, ejections, telemetryFailures *prometheus.CounterVec
+	ttft, itl, e2e                                         *prometheus.HistogramVec
+}
+
+// New makes the metrics of one router. collect fills in the state of the moment at each scrape; it may be nil, and it is called
+// from the scraper's goroutine with nothing held, so it may lock what it reads.
+func New(collect func(*State)) *Set {
+	r := prometheus.NewRegistry()
+	s := &Set{
+		PromptTokens:          newCounter(r, "warmpath_prompt_tokens_total"),
+		CompletionTokens:      newCounter(r, "warmpath_completion_tokens_total"),
+		CachedTokensPredicted: newCounter(r, "warmpath_cached_tokens_predicted_total"),
+		CachedTokensReported:  newCounter(r, "warmpath_cached_tokens_reported_total"),
+		HitsDeclined:          newCounter(r, "warmpath_hits_declined_total"),
+		Retries:               newCounter(r, "warmpath_retries_total"),
+		Cancellations:         newCounter(r, "warmpath_cancellations_total"),
+		RequestsWithoutText:   newCounter(r, "warmpath_requests_without_text_total"),
+		StreamsUnterminated:   newCounter(r, "warmpath_streams_without_terminator_total"),
+		RepliesUnmetered:      newCounter(r, "warmpath_replies_unmetered_total"),
+		Decision:              Histogram{newHistograms(r, "warmpath_decision_seconds").WithLabelValues()},
+		registry:              r,
+		vecs: vectors{
+			requests:          newCounters(r, "warmpath_requests_total"),
+			upstreamErrors:    newCounters(r, "warmpath_upstream_errors_total"),
+			ejections:         newCounters(r, "warmpath_ejections_total"),
+			telemetryFailures: newCounters(r, "warmpath_telemetry_failures_total"),
+			ttft:              newHistograms(r, "warmpath_ttft_seconds"),
+			itl:               newHistograms(r, "warmpath_itl_seconds"),
+			e2e:               newHistograms(r, "warmpath_e2e_seconds"),
+		},
+	}
+	s.models = newHandles(modelsMax, func(name string) *Model { return &Model{name: name, vecs: &s.vecs} })
+	s.workers = newHandles(workersMax, func(id string) *Worker { return &Worker{id: id, vecs: &s.vecs} })
+	if collect == nil {
+		collect = func(*State) {}
+	}
+	r.MustRegister(newStateCollector(collect), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return s
+}
+
+func newCounter(r *prometheus.Registry, name string) Counter {
+	return Counter{newCounters(r, name).WithLabelValues()}
+}
+
+func newCounters(r *prometheus.Registry, name string) *prometheus.CounterVec {
+	f := familyNamed(name)
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: f.name, Help: f.help}, f.labels)
+	r.MustRegister(v)
+	return v
+}
+
+func newHistograms(r *prometheus.Registry, name string) *prometheus.HistogramVec {
+	f := familyNamed(name)
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: f.name, Help: f.help, Buckets: f.buckets}, f.labels)
+	r.MustRegister(v)
+	return v
+}
+
+// Handler serves the exposition. A scrape that fails in one collector still shows the others.
+func (s *Set) Handler() http.Handler {
+	return promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+}
