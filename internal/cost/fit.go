@@ -13,8 +13,8 @@ const (
 	fitPriorWeight = 0.04
 	// fitShrink is how many observations it takes until half of the shape is a worker's own: weight n/(n+50).
 	fitShrink = 50.0
-	// fitForget is what remains of an observation after each later one: the shape remembers some 500.
-	fitForget = 0.998
+	// fitForget is what remains of an observation after each later one: the shape remembers some 2,000.
+	fitForget = 0.9995
 	// fitShapeMax bounds how far one constant may lie from the common speed factor, either way.
 	fitShapeMax = 8.0
 	// fitClip is how many deviations off an observation may be until it counts as if it were no further off.
@@ -46,8 +46,8 @@ func newFit(prior [3]float64) fit {
 	return fit{prior: prior, shape: [3]float64{1, 1, 1}, deviation: 0.5}
 }
 
-// vote takes an observed time against the prior's for the same work. weight in (0, 1] says how much of that time was
-// work that depends on its size; base is the log speed to assume beside the votes.
+// vote takes an observed time against the prior's for the same work. weight in (0, 1] says how much that time
+// tells about work that depends on its size; base is the log speed to assume beside the votes.
 func (f *fit) vote(seconds, priorSeconds, weight, base float64) {
 	f.votes[f.n%fitVotes] = vote{math.Log(seconds / priorSeconds), min(max(weight, 0.05), 1)}
 	f.n++

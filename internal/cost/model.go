@@ -1,9 +1,13 @@
 package cost
 
-import "math"
+const (
+	// floorBoundRatio is how near to its floor a short prefill must be to say nothing about the seconds a token costs.
+	floorBoundRatio = 1.5
 
-// floorBoundRatio is how near to its floor a short prefill must be to say nothing about the seconds a token costs.
-const floorBoundRatio = 1.5
+	// What an observation can be; anything else is ignored.
+	secondsMin, secondsMax = 1e-7, 86400.0
+	sizeMax                = 1 << 30
+)
 
 // Model is the timing of one worker instance, learned from what it does.
 type Model struct {
@@ -39,14 +43,14 @@ func (m *Model) Constants() Constants {
 // LearnPrefill takes the seconds that a prefill of uncached tokens behind cached ones took. Only a prefill that found
 // no queue and shared the engine with no other is fit to learn from: a wait is not the worker's speed.
 func (m *Model) LearnPrefill(uncached, cached int, seconds float64) {
-	if uncached <= 0 || cached < 0 || !usable(seconds) {
+	if uncached <= 0 || cached < 0 || uncached > sizeMax || cached > sizeMax || !usable(seconds) {
 		return
 	}
 	u, h := float64(uncached), float64(cached)
 	x := [3]float64{1, u, u * (u + 2*h)}
 	k := m.Constants()
-	grows := k.B*u + k.C*x[2]
-	m.prefill.vote(seconds, m.prior.Prefill(uncached, cached), grows/k.Prefill(uncached, cached), m.class.logPrefill)
+	share := (k.B*u + k.C*x[2]) / k.Prefill(uncached, cached)
+	m.prefill.vote(seconds, m.prior.Prefill(uncached, cached), share*share, m.class.logPrefill)
 	m.settle()
 
 	k = m.learned
@@ -60,7 +64,7 @@ func (m *Model) LearnPrefill(uncached, cached int, seconds float64) {
 // LearnStep takes the gap between two tokens of one sequence, with the sequences in the batch and the sum of their
 // contexts at that moment. Gaps during which a prefill ran on the worker are the caller's to leave out.
 func (m *Model) LearnStep(batch, contextTokens, seconds float64) {
-	if batch < 1 || contextTokens < 0 || !usable(seconds) || !usable(batch+contextTokens) {
+	if !(batch >= 1 && batch < sizeMax) || !(contextTokens >= 0 && contextTokens < sizeMax) || !usable(seconds) {
 		return
 	}
 	m.step.vote(seconds, m.prior.Step(batch, contextTokens), 1, m.stepBase())
@@ -100,4 +104,5 @@ func (m *Model) stepBase() float64 {
 	return m.class.logStep
 }
 
-func usable(v float64) bool { return v > 0 && !math.IsInf(v, 1) }
+// usable tells an observed time from a broken clock: no prefill and no step lasts a day or a tenth of a microsecond.
+func usable(seconds float64) bool { return seconds > secondsMin && seconds < secondsMax }
