@@ -1,0 +1,44 @@
+# The Go toolchain is pinned here and in go.mod; it is fetched by itself when another one is installed.
+export GOTOOLCHAIN := go1.27.3
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+COMMIT  ?= $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+DEMO    ?=
+BENCH   ?= .
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo unit e2e test bench check generate
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## the static binary, bin/warmpath
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/warmpath ./cmd/warmpath
+
+demo: build ## four policies on an embedded fleet, side by side (DEMO="--keep", DEMO="--json")
+	@bin/warmpath demo $(DEMO)
+
+unit: ## every test that needs no download, under the race detector
+	CGO_ENABLED=1 go test -race ./...
+
+e2e: build ## real llama.cpp servers and the official Python clients (180 MB the first time)
+	scripts/e2e-install.sh
+	CGO_ENABLED=1 go test -race -tags e2e -count=1 -timeout 20m -v ./e2e
+
+test: unit e2e ## unit, then e2e
+
+bench: ## benchmarks (BENCH=regexp chooses)
+	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+generate: ## write the generated documents again
+	go generate ./...
+
+check: ## gofmt, vet, staticcheck, generated files unchanged
+	@unformatted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); \
+	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w:" $$unformatted >&2; exit 1; fi
+	go vet ./...
+	go vet -tags e2e ./e2e
+	go tool staticcheck ./...
+	go tool staticcheck -tags e2e ./e2e
+	@scripts/check-generated.sh

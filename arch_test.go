@@ -1,0 +1,292 @@
+// Package warmpath_test holds the house rules: which room may import which, what pure rooms may not do, and how big things may get.
+package warmpath_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/warmpath/warmpath/"
+
+// rooms says what each room under internal may import beside the standard library: other rooms by name, modules by path.
+// A new room is added here, with its line in docs/ARCHITECTURE.md.
+var rooms = map[string][]string{
+	"fleet":     {},
+	"llmapi":    {},
+	"upstream":  {},
+	"declog":    {},
+	"metrics":   {"github.com/prometheus/"},
+	"prefix":    {"fleet"},
+	"cost":      {"fleet"},
+	"telemetry": {"fleet"},
+	"workload":  {"llmapi"},
+	"prompt":    {"llmapi", "prefix"},
+	"sched":     {"fleet", "prefix", "cost", "llmapi"},
+	"engine":    {"cost", "llmapi", "prompt", "prefix", "metrics"},
+	"proxy":     {"sched", "prompt", "prefix", "llmapi", "fleet", "cost", "declog", "upstream"},
+	"config":    {"fleet", "sched", "prefix", "upstream", "telemetry", "declog", "go.yaml.in/yaml/v3"},
+}
+
+// pure are the rooms and files that decide: no goroutine, socket, clock or global random source.
+var pure = []string{"internal/fleet/", "internal/llmapi/", "internal/prompt/", "internal/prefix/", "internal/cost/", "internal/sched/", "internal/engine/step.go"}
+
+// impure are the imports that pure code may not have, and impureCalls the functions of packages it may otherwise use.
+var (
+	impure      = []string{"net", "os", "syscall", "log", "math/rand", "crypto/rand", "hash/maphash", "context", "testing"}
+	impureCalls = map[string][]string{
+		"time": {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"},
+	}
+)
+
+// Sizes, in lines.
+const (
+	fileLinesMax     = 400
+	functionLinesMax = 70
+	roomLinesMax     = 2000 // without tests
+)
+
+type source struct {
+	path  string // slash-separated, from the root
+	test  bool
+	lines int
+	text  string
+	tree  *ast.File
+	files *token.FileSet
+}
+
+func (s source) line(p token.Pos) int { return s.files.Position(p).Line }
+
+// room is the name of the room that the file is in; "" outside internal.
+func (s source) room() string {
+	rest, ok := strings.CutPrefix(s.path, "internal/")
+	if !ok {
+		return ""
+	}
+	name, _, _ := strings.Cut(rest, "/")
+	return name
+}
+
+func sources(t *testing.T) []source {
+	t.Helper()
+	var all []source
+	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && name != "." && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata" || entry.Name() == "bin") {
+			return filepath.SkipDir
+		}
+		if entry.IsDir() || !strings.HasSuffix(name, ".go") {
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		files := token.NewFileSet()
+		tree, err := parser.ParseFile(files, name, text, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		all = append(all, source{path: filepath.ToSlash(name), test: strings.HasSuffix(name, "_test.go"),
+			lines: strings.Count(string(text), "\n"), text: string(text), tree: tree, files: files})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func imports(s source) map[string]string {
+	names := map[string]string{}
+	for _, i := range s.tree.Imports {
+		p, _ := strconv.Unquote(i.Path.Value)
+		name := path.Base(p)
+		if name == "v2" || name == "v3" {
+			name = path.Base(path.Dir(p))
+		}
+		if i.Name != nil {
+			name = i.Name.Name
+		}
+		names[name] = p
+	}
+	return names
+}
+
+func TestArrowsBetweenRoomsPointDownwardsOnly(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.room() == "" || s.test {
+			continue
+		}
+		allowed, known := rooms[s.room()]
+		if !known {
+			t.Errorf("%s: the room %s is not in the table of this test", s.path, s.room())
+			continue
+		}
+		if dir := path.Dir(s.path); dir != "internal/"+s.room() {
+			t.Errorf("%s: rooms have one level, %s is a room within a room", s.path, dir)
+		}
+		for _, p := range imports(s) {
+			if !mayImport(allowed, p) {
+				t.Errorf("%s: %s may not import %s", s.path, s.room(), p)
+			}
+		}
+	}
+}
+
+func mayImport(allowed []string, p string) bool {
+	if p == "C" {
+		return false
+	}
+	if first, _, _ := strings.Cut(p, "/"); !strings.Contains(first, ".") {
+		return true
+	}
+	name, own := strings.CutPrefix(p, module+"internal/")
+	for _, a := range allowed {
+		if own && a == name || !own && strings.HasPrefix(p, a) && strings.Contains(a, ".") {
+			return true
+		}
+	}
+	return false
+}
+
+func TestPureRoomsStartNothingAndReadNoClock(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test || !slices.ContainsFunc(pure, func(p string) bool { return strings.HasPrefix(s.path, p) }) {
+			continue
+		}
+		names := imports(s)
+		for _, p := range names {
+			for _, bad := range impure {
+				if p == bad || strings.HasPrefix(p, bad+"/") && p != "math/rand/v2" {
+					t.Errorf("%s: pure code may not import %s", s.path, p)
+				}
+			}
+		}
+		ast.Inspect(s.tree, func(n ast.Node) bool {
+			if what := impurity(n, names); what != "" {
+				t.Errorf("%s:%d: pure code may not %s", s.path, s.line(n.Pos()), what)
+			}
+			return true
+		})
+	}
+}
+
+// impurity says what n does that pure code may not; "" when nothing.
+func impurity(n ast.Node, names map[string]string) string {
+	switch n := n.(type) {
+	case *ast.GoStmt:
+		return "start a goroutine"
+	case *ast.SelectorExpr:
+		id, ok := n.X.(*ast.Ident)
+		if !ok || id.Obj != nil {
+			return ""
+		}
+		p, called := names[id.Name], n.Sel.Name
+		if slices.Contains(impureCalls[p], called) {
+			return "use " + p + "." + called
+		}
+		if p == "math/rand/v2" && ast.IsExported(called) && !strings.HasPrefix(called, "New") && !slices.Contains([]string{"Rand", "PCG", "ChaCha8", "Source", "Zipf"}, called) {
+			return "use the global random source by rand." + called
+		}
+	}
+	return ""
+}
+
+func TestFilesAndFunctionsAndRoomsStaySmall(t *testing.T) {
+	sizes := map[string]int{}
+	for _, s := range sources(t) {
+		if s.lines > fileLinesMax {
+			t.Errorf("%s: %d lines, more than %d", s.path, s.lines, fileLinesMax)
+		}
+		if !s.test {
+			sizes[s.room()] += s.lines
+		}
+		for _, d := range s.tree.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			if lines := s.line(f.End()) - s.line(f.Pos()) + 1; lines > functionLinesMax {
+				t.Errorf("%s:%d: %s has %d lines, more than %d", s.path, s.line(f.Pos()), f.Name.Name, lines, functionLinesMax)
+			}
+		}
+	}
+	for room, lines := range sizes {
+		if room != "" && lines > roomLinesMax {
+			t.Errorf("internal/%s: %d lines without tests, more than %d", room, lines, roomLinesMax)
+		}
+	}
+}
+
+func TestNothingIsWiredByInitAndNothingIsLeftForLater(t *testing.T) {
+	unfinished := []string{"TO" + "DO", "FIX" + "ME", "XX" + "X"}
+	for _, s := range sources(t) {
+		for _, d := range s.tree.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
+				t.Errorf("%s:%d: init() runs behind the reader's back; wire it in cmd/warmpath/serve.go", s.path, s.line(f.Pos()))
+			}
+		}
+		for i, line := range strings.Split(s.text, "\n") {
+			for _, word := range unfinished {
+				if strings.Contains(line, word) {
+					t.Errorf("%s:%d: %s: do it or drop it", s.path, i+1, word)
+				}
+			}
+		}
+	}
+}
+
+func TestEveryRoomSaysWhatItIsForAndNamesANoun(t *testing.T) {
+	said := map[string]int{}
+	for _, s := range sources(t) {
+		if s.room() == "" || s.test {
+			continue
+		}
+		if slices.Contains([]string{"util", "utils", "common", "helpers", "pkg", "types", "misc", "shared"}, s.room()) {
+			t.Errorf("%s: %s names nothing", s.path, s.room())
+		}
+		said[s.room()] += 0
+		if s.tree.Doc != nil {
+			said[s.room()]++
+		}
+	}
+	for room, comments := range said {
+		if comments != 1 {
+			t.Errorf("internal/%s has %d package comments, want one", room, comments)
+		}
+	}
+}
+
+func TestRoomsThatStartGoroutinesLookForLeaks(t *testing.T) {
+	starts, looks := map[string]string{}, map[string]bool{}
+	for _, s := range sources(t) {
+		dir := path.Dir(s.path)
+		if s.test {
+			looks[dir] = looks[dir] || imports(s)["goleak"] != ""
+			continue
+		}
+		ast.Inspect(s.tree, func(n ast.Node) bool {
+			if _, ok := n.(*ast.GoStmt); ok {
+				starts[dir] = fmt.Sprintf("%s:%d", s.path, s.line(n.Pos()))
+			}
+			return true
+		})
+	}
+	for dir, where := range starts {
+		if !looks[dir] {
+			t.Errorf("%s starts a goroutine, but no test of %s uses goleak", where, dir)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+// Package config reads warmpath's configuration: strict YAML, where a key that nobody knows is an error with its line and the
+// nearest right name, and every default is a value one can look at.
+//
+//	c, err := config.Load("warmpath.yaml") // or config.Default(), then flags
+//	if err != nil {
+//		return err // a *config.Error: one line a problem, "warmpath.yaml:7: timeouts.conect: unknown key; did you mean timeouts.connect?"
+//	}
+//
+// The file, complete for most uses:
+//
+//	workers:
+//	  - http://gpu-1:8000
+//	  - {url: "https://gpu-2", key: "${env.GPU2_KEY}", in_flight_max: 64}
+//	timeouts: {idle_gap: 10m}
+//
+// The struct tags are the one source of the keys: yaml names the key, doc describes it in docs/CONFIG.md and in the JSON schema.
+package config
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Config is the whole configuration. A Config made by Default or Load is complete: no field needs a further default.
+type Config struct {
+	Listen         string        `yaml:"listen" doc:"Address of the data port. Exposing it beyond this machine is a decision: write 0.0.0.0:8800."`
+	Admin          string        `yaml:"admin" doc:"Address of the admin port (metrics, state, workers). Empty: none."`
+	Workers        []Worker      `yaml:"workers" doc:"The engines, each a URL or a mapping. Empty: this machine's usual ports are probed."`
+	Policy         string        `yaml:"policy" doc:"How a worker is chosen."`
+	DrainTimeout   time.Duration `yaml:"drain_timeout" doc:"How long running requests may go on after SIGTERM before they are cancelled."`
+	Timeouts       Timeouts      `yaml:"timeouts" doc:"Waiting for workers. There is no total timeout: it would cut healthy long streams."`
+	BodyBytesMax   Bytes         `yaml:"body_bytes_max" doc:"Largest request body; beyond it the answer is 413."`
+	RetriesMax     int           `yaml:"retries_max" doc:"Further workers tried for one request before any byte of an answer reached the client. 0: none."`
+	InFlightMax    int           `yaml:"in_flight_max" doc:"Requests in flight on one worker, unless the worker says otherwise. 0: the engine's own number of slots where it tells one, else no cap."`
+	InjectUsage    bool          `yaml:"inject_usage" doc:"Ask engines for the usage of streams, and withhold the usage event from clients that did not ask for it. The one exception to passing bytes untouched."`
+	ExplainHeaders bool          `yaml:"explain_headers" doc:"Answer with X-Warmpath-Decision. It tells clients what others have cached."`
+	AccessLog      bool          `yaml:"access_log" doc:"Log one line a request."`
+	LogLevel       string        `yaml:"log_level" enum:"debug,info,warn,error" doc:"Least level that is logged."`
+	LogFormat      string        `yaml:"log_format" enum:"text,json" doc:"Shape of the log on standard error."`
+	DecisionLog    DecisionLog   `yaml:"decision_log" doc:"One JSON line a request: what was decided, why, and what came of it."`
+	IndexBytesMax  Bytes         `yaml:"index_bytes_max" doc:"Memory for the prefix index; beyond it the oldest entries are forgotten."`
+	Telemetry      Telemetry     `yaml:"telemetry" doc:"Asking the engines for their own counts."`
+	StateDir       string        `yaml:"state_dir" doc:"Folder of the installation's secret, which keys the prefix hashes. Empty: $XDG_STATE_HOME/warmpath, or ~/.local/state/warmpath."`
+	Ejection       Ejection      `yaml:"ejection" doc:"Putting a failing worker out for a while. The last worker standing is never ejected."`
+}
+
+// Worker is one serving engine address. In YAML a bare string is its URL.
+type Worker struct {
+	URL         string `yaml:"url,scalar" doc:"Base address, http:// or https://, without /v1."`
+	ID          string `yaml:"id" doc:"Name in metrics, logs and headers. Empty: host and port of the URL."`
+	Key         Secret `yaml:"key" doc:"Credential of this worker, sent to it as Authorization: Bearer in place of the client's."`
+	InFlightMax int    `yaml:"in_flight_max" doc:"Requests in flight on this worker. 0: the general in_flight_max."`
+	Model       string `yaml:"model" doc:"Model it serves, for an engine that does not tell. Empty: asked from the engine."`
+}
+
+// Timeouts bound the waits for a worker.
+type Timeouts struct {
+	Connect time.Duration `yaml:"connect" min:"1ms" doc:"Until a worker takes the connection."`
+	Header  time.Duration `yaml:"header" doc:"Until a worker's answer begins. 0: no limit, because a long prefill is silent."`
+	IdleGap time.Duration `yaml:"idle_gap" doc:"Between two pieces of an answer. 0: no limit."`
+}
+
+// DecisionLog is where decisions are written and how much is kept.
+type DecisionLog struct {
+	File     string `yaml:"file" doc:"File of JSON lines. Empty: no decision log."`
+	BytesMax Bytes  `yaml:"bytes_max" min:"64KiB" doc:"Size at which the file is put aside and a new one begun."`
+	FilesMax int    `yaml:"files_max" min:"1" doc:"Files kept, the current one included."`
+}
+
+// Telemetry is how the engines are asked.
+type Telemetry struct {
+	Interval time.Duration `yaml:"interval" min:"50ms" doc:"Between two scrapes of a worker."`
+	Timeout  time.Duration `yaml:"timeout" min:"10ms" doc:"For one answer of an engine. What is absent or late counts as unknown, never as idle."`
+}
+
+// Ejection is when and for how long a failing worker is put out.
+type Ejection struct {
+	After int           `yaml:"after" min:"1" doc:"Faults in a row (refused, reset, timeout, wrong shape, 5xx other than 503) that put a worker out."`
+	First time.Duration `yaml:"first" min:"1ms" doc:"How long the first time. It doubles each time the probe fails."`
+	Max   time.Duration `yaml:"max" min:"1ms" doc:"The longest ejection."`
+}
+
+// Default is the configuration of a start without a file.
+func Default() Config {
+	return Config{
+		Listen:        "127.0.0.1:8800",
+		Admin:         "127.0.0.1:8801",
+		Policy:        "warm-cost",
+		DrainTimeout:  30 * time.Second,
+		Timeouts:      Timeouts{Connect: 2 * time.Second, IdleGap: 5 * time.Minute},
+		BodyBytesMax:  64 << 20,
+		RetriesMax:    2,
+		InjectUsage:   true,
+		LogLevel:      "info",
+		LogFormat:     "text",
+		DecisionLog:   DecisionLog{BytesMax: 256 << 20, FilesMax: 4},
+		IndexBytesMax: 512 << 20,
+		Telemetry:     Telemetry{Interval: time.Second, Timeout: time.Second},
+		Ejection:      Ejection{After: 3, First: time.Second, Max: time.Minute},
+	}
+}
+
+// Level is LogLevel as slog knows it.
+func (c Config) Level() slog.Level {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
+		return slog.LevelInfo
+	}
+	return level
+}
+
+// StateFolder is StateDir, or the user's own state folder when none is set.
+func (c Config) StateFolder() (string, error) {
+	if c.StateDir != "" {
+		return c.StateDir, nil
+	}
+	if base := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(base) {
+		return filepath.Join(base, "warmpath"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", &Error{Problems: []Problem{{Key: "state_dir", Message: "no home folder to keep the installation's secret in (" + err.Error() + "); set state_dir"}}}
+	}
+	return filepath.Join(home, ".local", "state", "warmpath"), nil
+}

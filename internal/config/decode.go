@@ -1,0 +1,301 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// decoder walks the YAML nodes along the Config's own types. The YAML library's strict mode was not enough: it knows neither key
+// paths nor near names, takes a number for a duration in nanoseconds, and stops at types it can coerce.
+type decoder struct {
+	file     string
+	env      func(string) (string, bool)
+	lines    map[string]int // line of each key that the file sets
+	problems []Problem
+}
+
+func (d *decoder) report(line int, key, message string) {
+	d.problems = append(d.problems, Problem{File: d.file, Line: line, Key: key, Message: message})
+}
+
+func (d *decoder) isSet(key string) bool { _, ok := d.lines[key]; return ok }
+
+// lineOf is the line of key, or of the nearest key around it that the file has.
+func (d *decoder) lineOf(key string) int {
+	for key != "" {
+		if line, ok := d.lines[key]; ok {
+			return line
+		}
+		key = key[:max(0, strings.LastIndexAny(key, ".["))]
+	}
+	return 0
+}
+
+// inTrouble says whether key or a key around it has a problem already, so that its value is not the user's.
+func (d *decoder) inTrouble(key string) bool {
+	for _, p := range d.problems {
+		if p.Key != "" && (p.Key == key || strings.HasPrefix(key, p.Key+".") || strings.HasPrefix(key, p.Key+"[")) {
+			return true
+		}
+	}
+	return false
+}
+
+// field is one key of a mapping.
+type field struct {
+	name, doc, min string
+	enum           []string
+	scalar         bool // a bare scalar in place of the whole mapping means this key
+	index          int
+}
+
+func fieldsOf(t reflect.Type) []field {
+	fields := make([]field, 0, t.NumField())
+	for i := range t.NumField() {
+		tag := t.Field(i).Tag
+		name, option, _ := strings.Cut(tag.Get("yaml"), ",")
+		f := field{name: name, doc: tag.Get("doc"), min: tag.Get("min"), scalar: option == "scalar", index: i}
+		if values := tag.Get("enum"); values != "" {
+			f.enum = strings.Split(values, ",")
+		}
+		if name == "policy" {
+			f.enum = policyNames()
+		}
+		fields = append(fields, f)
+	}
+	return fields
+}
+
+func valueOf(c *Config) reflect.Value { return reflect.ValueOf(c).Elem() }
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// mapping reads node into the struct at into.
+func (d *decoder) mapping(node *yaml.Node, path string, into reflect.Value) {
+	node = target(node)
+	fields := fieldsOf(into.Type())
+	if node.Kind == yaml.ScalarNode {
+		for _, f := range fields {
+			if f.scalar {
+				d.value(node, join(path, f.name), into.Field(f.index))
+				return
+			}
+		}
+	}
+	if node.Kind != yaml.MappingNode {
+		d.report(node.Line, path, "wants keys and values, not "+kindName(node))
+		return
+	}
+	seen := map[string]int{}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key, value := node.Content[i], node.Content[i+1]
+		name := key.Value
+		if first, twice := seen[name]; twice {
+			d.report(key.Line, join(path, name), fmt.Sprintf("stands twice, first on line %d; keep one", first))
+			continue
+		}
+		seen[name] = key.Line
+		f, known := find(fields, name)
+		if !known || key.Kind != yaml.ScalarNode {
+			d.report(key.Line, join(path, name), unknownKey(path, name, fields))
+			continue
+		}
+		d.lines[join(path, name)] = key.Line
+		d.value(value, join(path, name), into.Field(f.index))
+	}
+}
+
+func find(fields []field, name string) (field, bool) {
+	for _, f := range fields {
+		if f.name == name {
+			return f, true
+		}
+	}
+	return field{}, false
+}
+
+// unknownKey looks for the right name first where the key stands, then in the whole configuration: a key put one level too high or
+// too low is as common as a misspelt one.
+func unknownKey(path, name string, here []field) string {
+	names := make([]string, len(here))
+	for i, f := range here {
+		names[i] = f.name
+	}
+	if near := nearest(name, names); near != "" {
+		return "unknown key; did you mean " + join(path, near) + "?"
+	}
+	if name == "<<" {
+		return "merge keys are not supported; write the keys out"
+	}
+	everywhere := keyPaths(reflect.TypeFor[Config](), "")
+	for _, p := range everywhere {
+		if p[strings.LastIndexByte(p, '.')+1:] == name {
+			return "unknown key here; did you mean " + p + "?"
+		}
+	}
+	if near := nearest(join(path, name), everywhere); near != "" {
+		return "unknown key; did you mean " + near + "?"
+	}
+	return "unknown key; known here: " + strings.Join(names, ", ")
+}
+
+// keyPaths are all keys below t, in order of declaration; those of a list's entries as workers[].url.
+func keyPaths(t reflect.Type, path string) []string {
+	var paths []string
+	for _, f := range fieldsOf(t) {
+		p, ft := join(path, f.name), t.Field(f.index).Type
+		paths = append(paths, p)
+		switch ft.Kind() {
+		case reflect.Struct:
+			paths = append(paths, keyPaths(ft, p)...)
+		case reflect.Slice:
+			paths = append(paths, keyPaths(ft.Elem(), p+"[]")...)
+		}
+	}
+	return paths
+}
+
+// value reads node into the field at into.
+func (d *decoder) value(node *yaml.Node, path string, into reflect.Value) {
+	node = target(node)
+	if node.ShortTag() == "!!null" {
+		d.report(node.Line, path, "has no value; give it one or take the key out")
+		return
+	}
+	switch into.Kind() {
+	case reflect.Struct:
+		d.mapping(node, path, into)
+	case reflect.Slice:
+		d.list(node, path, into)
+	default:
+		if err := d.scalar(node, path, into); err != nil {
+			d.report(node.Line, path, err.Error())
+		}
+	}
+}
+
+func (d *decoder) list(node *yaml.Node, path string, into reflect.Value) {
+	if node.Kind != yaml.SequenceNode {
+		d.report(node.Line, path, "wants a list (lines that begin with a dash), not "+kindName(node))
+		return
+	}
+	entries := reflect.MakeSlice(into.Type(), len(node.Content), len(node.Content))
+	for i, entry := range node.Content {
+		p := path + "[" + strconv.Itoa(i) + "]"
+		d.lines[p] = entry.Line
+		d.value(entry, p, entries.Index(i))
+	}
+	into.Set(entries)
+}
+
+// scalar reads one plain value. Numbers and switches may come out of the environment as well, where everything is text.
+func (d *decoder) scalar(node *yaml.Node, path string, into reflect.Value) error {
+	_, secret := into.Interface().(Secret)
+	if node.Kind != yaml.ScalarNode {
+		return fmt.Errorf("wants %s, not %s", wanted(into), kindName(node))
+	}
+	text, err := expand(node.Value, d.env)
+	if err != nil {
+		return err
+	}
+	tag := node.ShortTag()
+	given := fmt.Sprintf("%s %s", kindName(node), strconv.Quote(node.Value))
+	if secret {
+		given = kindName(node)
+	}
+	if text != node.Value { // it came from the environment and is as good as plain
+		tag, given = "", "the expanded text of "+strconv.Quote(node.Value)
+	}
+	wrong := fmt.Errorf("wants %s, not %s", wanted(into), given)
+	switch into.Interface().(type) {
+	case time.Duration:
+		return setDuration(into, text)
+	case Bytes:
+		size, err := parseBytes(text)
+		into.SetInt(int64(size))
+		return err
+	}
+	switch into.Kind() {
+	case reflect.String:
+		if tag != "!!str" && tag != "" {
+			return fmt.Errorf("%w; put it in quotes if it is meant", wrong)
+		}
+		into.SetString(text)
+	case reflect.Bool:
+		if text != "true" && text != "false" || tag == "!!str" {
+			return wrong
+		}
+		into.SetBool(text == "true")
+	case reflect.Int:
+		n, err := strconv.Atoi(text)
+		if err != nil || tag == "!!str" {
+			return wrong
+		}
+		into.SetInt(int64(n))
+	}
+	return nil
+}
+
+func setDuration(into reflect.Value, text string) error {
+	length, err := time.ParseDuration(text)
+	if err == nil {
+		into.SetInt(int64(length))
+		return nil
+	}
+	if _, err := strconv.ParseFloat(text, 64); err == nil {
+		return fmt.Errorf("%s has no unit; write %ss, %sms or %sm", text, text, text, text)
+	}
+	return fmt.Errorf("%q is no duration; write a number with a unit, such as 250ms, 30s or 5m", text)
+}
+
+// target follows an alias to what it stands for.
+func target(node *yaml.Node) *yaml.Node {
+	if node.Kind == yaml.AliasNode {
+		return node.Alias
+	}
+	return node
+}
+
+func wanted(into reflect.Value) string {
+	switch into.Interface().(type) {
+	case time.Duration:
+		return "a duration such as 30s"
+	case Bytes:
+		return "a size such as 64MiB"
+	}
+	switch into.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int:
+		return "a whole number"
+	}
+	return "a text"
+}
+
+func kindName(node *yaml.Node) string {
+	switch node.Kind {
+	case yaml.MappingNode:
+		return "keys and values"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	switch node.ShortTag() {
+	case "!!int", "!!float":
+		return "the number"
+	case "!!bool":
+		return "the switch"
+	case "!!null":
+		return "nothing"
+	}
+	return "the text"
+}

