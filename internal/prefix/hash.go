@@ -8,35 +8,38 @@ import (
 )
 
 // Seed is the secret that keys every hash. It is kept per installation, so that keys in logs and snapshots of one
-// installation agree and nobody outside can make two prompts collide.
-type Seed struct {
-	words       [12]uint64
+// installation agree and nobody outside can make two prompts collide. Only NewSeed makes a usable one.
+type Seed struct{ s *secret }
+
+type secret struct {
+	words       secretWords
 	fingerprint string
 }
 
 // NewSeed spreads a secret of any length (32 random bytes are plenty) over the words of the hash.
-func NewSeed(secret []byte) Seed {
-	var s Seed
+func NewSeed(from []byte) Seed {
+	s := new(secret)
 	for i := 0; i < len(s.words); i += 4 {
-		sum := sha256.Sum256(append([]byte{'k', byte(i)}, secret...))
+		sum := sha256.Sum256(append([]byte{'k', byte(i)}, from...))
 		for j := range 4 {
 			s.words[i+j] = binary.LittleEndian.Uint64(sum[8*j:])
 		}
 	}
-	sum := sha256.Sum256(append([]byte("fingerprint"), secret...))
+	sum := sha256.Sum256(append([]byte("fingerprint"), from...))
 	s.fingerprint = hex.EncodeToString(sum[:6])
-	return s
+	return Seed{s}
 }
 
 // Fingerprint names the seed in logs and snapshots (12 hex digits) without telling it.
-func (s Seed) Fingerprint() string { return s.fingerprint }
+func (s Seed) Fingerprint() string { return s.s.fingerprint }
 
 // Root is the key in front of a prompt's first block: model identity, adapter, salt. Parts are framed by their number
 // and length, so ("ab", "c") and ("a", "bc") differ, and prompts under different roots never share a key.
 func (s Seed) Root(parts ...[]byte) Key {
-	k := Key(s.words[8])
+	w := &s.s.words
+	k := Key(w[10] ^ uint64(len(parts)))
 	for _, p := range parts {
-		k = s.Next(k, p)
+		k = w.next(k, p)
 	}
 	return k
 }
@@ -44,29 +47,56 @@ func (s Seed) Root(parts ...[]byte) Key {
 // Next is the key of a block that follows parent. The block's digest does not depend on the parent, so that a processor
 // works on several blocks of a chain at once; only one multiplication per block is serial. Folded 128-bit products of
 // data and secret words are the idea of wyhash (Wang Yi, public domain); the arrangement is our own.
-func (s Seed) Next(parent Key, block []byte) Key {
-	w := &s.words
-	n := uint64(len(block))
-	var d uint64
-	for len(block) > 64 { // long blocks: media, model names; each stripe is keyed by what came before
-		d = fold(d^w[9], stripe(w, (*[64]byte)(block))^w[10])
-		block = block[64:]
+func (s Seed) Next(parent Key, block []byte) Key { return s.s.words.next(parent, block) }
+
+// Extend cuts text into as many whole blocks of blockBytes as it holds, appends them to c behind parent, and returns
+// the chain, its last key and the text that is left over. It is Next in a loop, for text of any length.
+func (s Seed) Extend(c Chain, parent Key, text []byte, blockBytes int) (Chain, Key, []byte) {
+	w := &s.s.words
+	end := int32(c.Bytes())
+	keys, ends := c.Keys, c.Ends
+	for len(text) >= blockBytes {
+		if blockBytes == stripeBytes {
+			parent = w.join(parent, w.stripe((*[stripeBytes]byte)(text)), stripeBytes)
+		} else {
+			parent = w.next(parent, text[:blockBytes])
+		}
+		text = text[blockBytes:]
+		end += int32(blockBytes)
+		keys = append(keys, parent)
+		ends = append(ends, end)
 	}
-	if len(block) == 64 {
-		d ^= stripe(w, (*[64]byte)(block))
-	} else {
-		var last [64]byte
-		copy(last[:], block)
-		d ^= stripe(w, &last)
-	}
-	k := fold(d^w[8]^n, uint64(parent)^w[11])
-	if k == 0 {
-		k = 1
-	}
-	return Key(k)
+	c.Keys, c.Ends = keys, ends
+	return c, parent, text
 }
 
-func stripe(w *[12]uint64, b *[64]byte) uint64 {
+const stripeBytes = 64
+
+type secretWords [12]uint64
+
+func (w *secretWords) next(parent Key, block []byte) Key {
+	length := uint64(len(block))
+	var digest uint64
+	for len(block) > stripeBytes { // long blocks, such as media: each stripe is keyed by what came before
+		digest = fold(digest^w[8], w.stripe((*[stripeBytes]byte)(block))^w[9])
+		block = block[stripeBytes:]
+	}
+	if len(block) == stripeBytes {
+		digest ^= w.stripe((*[stripeBytes]byte)(block))
+	} else {
+		var last [stripeBytes]byte
+		copy(last[:], block)
+		digest ^= w.stripe(&last)
+	}
+	return w.join(parent, digest, length)
+}
+
+// join makes the key of a block from its parent's and its own digest and length.
+func (w *secretWords) join(parent Key, digest, length uint64) Key {
+	return Key(max(1, fold(digest^w[10]^length, uint64(parent)^w[11])))
+}
+
+func (w *secretWords) stripe(b *[stripeBytes]byte) uint64 {
 	le := binary.LittleEndian
 	return fold(le.Uint64(b[0:])^w[0], le.Uint64(b[8:])^w[1]) ^
 		fold(le.Uint64(b[16:])^w[2], le.Uint64(b[24:])^w[3]) ^

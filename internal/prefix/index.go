@@ -1,56 +1,295 @@
 package prefix
 
-// Options bound the index. The zero value means DefaultOptions.
+import "math"
+
+// Options bound the index. Fields that are 0 are taken from DefaultOptions.
 type Options struct {
 	BytesMax        int64 // memory of the whole index
 	CapacityDefault int64 // assumed cache of a worker whose size nobody told, in prompt bytes
 }
 
-// DefaultOptions are what New uses where a field is 0.
+// DefaultOptions hold some 3 million (block, worker) pairs, and 400,000 tokens a worker at 4 bytes each.
 func DefaultOptions() Options {
 	return Options{BytesMax: 256 << 20, CapacityDefault: 1_600_000}
 }
 
-// SlotsMax is the number of workers one index can hold. Higher slots are never matched.
-const SlotsMax = 1024
+const (
+	// SlotsMax is the number of workers one index can hold. Higher slots never hold anything.
+	SlotsMax = 1024
+	// pairBytesMax is the most memory that one (block, worker) pair can cost: 32 for the member, up to 11 for its
+	// bucket, and either up to 38 for the block's entry or a share of it and of a wide set.
+	pairBytesMax = 82
+	// fixedBytes is what an index costs before the first pair, and the rounding of pages and small tables.
+	fixedBytes = 128 << 10
+	// sweepPairs is how much of forgotten workers each Enter cleans up, beyond what it adds itself.
+	sweepPairs = 256
+	// victimPairs is the least that is evicted at once when the bytes bound is reached, so that the search for the
+	// worker with the oldest block is paid once for many.
+	victimPairs = 64
+)
 
-// Index is the assumed caches of all workers.
+// Index is the assumed caches of all workers. A worker's blocks are prefix-closed at all times: a chain's tail leaves
+// before its head, because using a chain puts its blocks in order at the front of the worker's list.
+//
+// Entries are filed under lanes, not slots. Forget takes the lane from the slot at once, and the lane is emptied bit by
+// bit by later calls, so that a slot can be reused at once and the removal of a big worker stalls nobody.
 type Index struct {
-	o Options
+	o        Options
+	pairsMax int
+	table    table
+	members  members
+	lanes    []lane
+	slots    [SlotsMax]uint16 // lane + 1
+	live     laneSet          // lanes that belong to a slot
+	idle     []uint16         // lanes that are empty and belong to nobody
+	dying    []uint16         // lanes that belong to nobody and are being emptied
+	evicted  uint64
+	scratch  []int32
 }
 
-// New makes an empty index.
-func New(o Options) *Index { return &Index{o: o} }
-
-// SetCapacity sets the assumed cache size of a worker in prompt bytes; 0 means CapacityDefault.
-func (x *Index) SetCapacity(slot int, bytes int64) {}
-
-// Match answers how many leading blocks of c each worker holds, replies included.
-func (x *Index) Match(c Chain, depth []int32) []int32 { return depth }
-
-// Enter notes that a worker was sent c. now is in nanoseconds and does not run backwards.
-func (x *Index) Enter(slot int, c Chain, now int64) {}
-
-// Trim corrects the assumption by the engine's report that only depth blocks of c were cached.
-func (x *Index) Trim(slot int, c Chain, depth int32) {}
-
-// Forget empties a slot: its worker is gone or restarted.
-func (x *Index) Forget(slot int) {}
-
-// Stats are exported as metrics.
-type Stats struct {
-	Bytes, BytesMax int64 // memory held, and its bound
-	Blocks          int   // distinct blocks
-	Members         int   // (block, worker) pairs
-	Evictions       uint64
-	PerSlot         []SlotStats
+type lane struct {
+	list
+	slot     int
+	pairs    int
+	bytes    int64 // prompt bytes held
+	capacity int64 // prompt bytes
 }
 
-// SlotStats is one worker's assumed cache.
-type SlotStats struct {
-	Blocks                    int
-	CachedBytes, CapacityBytes int64
+// New makes an empty index. Below 256 KiB BytesMax counts as that.
+func New(o Options) *Index {
+	d := DefaultOptions()
+	if o.BytesMax <= 0 {
+		o.BytesMax = d.BytesMax
+	}
+	if o.CapacityDefault <= 0 {
+		o.CapacityDefault = d.CapacityDefault
+	}
+	o.BytesMax = max(o.BytesMax, 2*fixedBytes)
+	return &Index{o: o, pairsMax: int(min((o.BytesMax-fixedBytes)/pairBytesMax, math.MaxInt32-1))}
 }
 
-// Stats counts what the index holds.
-func (x *Index) Stats() Stats { return Stats{} }
+// SetCapacity sets the assumed cache size of a worker in prompt bytes; 0 or less means CapacityDefault. A smaller size
+// evicts at once.
+func (x *Index) SetCapacity(slot int, bytes int64) {
+	n, ok := x.laneOf(slot)
+	if !ok {
+		return
+	}
+	if bytes <= 0 {
+		bytes = x.o.CapacityDefault
+	}
+	l := &x.lanes[n]
+	l.capacity = bytes
+	for l.bytes > bytes {
+		x.evict(n)
+	}
+}
+
+// Enter notes that a worker was sent c and will cache it, at the cost of what it used least recently. now is in
+// nanoseconds and does not run backwards. Of a chain longer than the worker's capacity only the head is entered.
+func (x *Index) Enter(slot int, c Chain, now int64) {
+	n, ok := x.laneOf(slot)
+	if !ok {
+		return
+	}
+	l := &x.lanes[n]
+	length := fit(c, l.capacity)
+	stamp := stampOf(now)
+	known, last := x.touch(n, c.Keys[:length], stamp)
+	x.sweep(sweepPairs + length - known)
+	for i := known; i < length; i++ {
+		size := c.Ends[i]
+		if i > 0 {
+			size -= c.Ends[i-1]
+		}
+		if last, ok = x.insert(n, c.Keys[i], size, last, stamp); !ok {
+			return
+		}
+	}
+}
+
+// stampOf keeps time to about a millisecond; it wraps after 52 days, so stamps are compared by their difference.
+func stampOf(now int64) uint32 { return uint32(now >> 20) }
+
+// fit is the number of leading blocks that capacity can hold.
+func fit(c Chain, capacity int64) int {
+	length := len(c.Keys)
+	for length > 0 && int64(c.Ends[length-1]) > capacity {
+		length--
+	}
+	return length
+}
+
+// touch moves the leading blocks that the lane holds to the front, in order, and returns their number and the last of
+// them. Blocks that were used together lie together, so most are found as their predecessor's neighbour, without
+// hashing, and move as one run.
+func (x *Index) touch(n uint16, keys []Key, stamp uint32) (known int, last int32) {
+	m, l := &x.members, &x.lanes[n]
+	for known < len(keys) {
+		first := m.after(&l.list, last)
+		moved := first == 0 || m.at(first).key != keys[known]
+		if moved {
+			first = m.find(keys[known], n)
+			if first == 0 {
+				return known, last
+			}
+		}
+		if first == last { // the same key twice in a row: no hash makes that, a caller might
+			known++
+			continue
+		}
+		end, count := x.run(first, last, keys[known:], stamp)
+		if moved {
+			m.unlink(&l.list, first, end)
+			m.link(&l.list, last, first, end)
+		}
+		known += count
+		last = end
+	}
+	return known, last
+}
+
+// run follows keys through neighbours from first, stops before stop, and returns the last neighbour and the count.
+func (x *Index) run(first, stop int32, keys []Key, stamp uint32) (end int32, count int) {
+	end, count = first, 1
+	e := x.members.at(first)
+	e.stamp = stamp
+	for count < len(keys) && e.older != 0 && e.older != stop {
+		next := x.members.at(e.older)
+		if next.key != keys[count] {
+			break
+		}
+		end, e = e.older, next
+		e.stamp = stamp
+		count++
+	}
+	return end, count
+}
+
+// insert adds a block behind parent, evicting for it. It fails when only the chain's own head is left to evict.
+func (x *Index) insert(n uint16, key Key, size, parent int32, stamp uint32) (int32, bool) {
+	size = min(max(size, 0), sizeMax)
+	l := &x.lanes[n]
+	for l.bytes+int64(size) > l.capacity {
+		if l.oldest == parent {
+			return parent, false
+		}
+		x.evict(n)
+	}
+	if x.members.count >= x.pairsMax && !x.makeRoom(n, parent) {
+		return parent, false
+	}
+	if !x.table.hold(key, n) { // held although its parent was not: a key that stands in two places
+		i := x.members.find(key, n)
+		if i != parent {
+			x.members.unlink(&l.list, i, i)
+			x.members.link(&l.list, parent, i, i)
+		}
+		x.members.at(i).stamp = stamp
+		return i, true
+	}
+	i, e := x.members.add(key, n)
+	e.parent, e.size, e.stamp = parent, uint16(size), stamp
+	x.members.link(&l.list, parent, i, i)
+	l.pairs++
+	l.bytes += int64(size)
+	return i, true
+}
+
+// makeRoom evicts what was used least recently by any worker, a batch at a time, but never keep or what is in front of
+// it in lane n. False when nothing else is left.
+func (x *Index) makeRoom(n uint16, keep int32) bool {
+	if x.sweep(victimPairs); x.members.count < x.pairsMax {
+		return true
+	}
+	victim, oldest := -1, uint32(0)
+	for i := range x.lanes {
+		l := &x.lanes[i]
+		if l.oldest == 0 || uint16(i) == n && l.oldest == keep {
+			continue
+		}
+		stamp := x.members.at(l.oldest).stamp
+		if victim < 0 || int32(stamp-oldest) < 0 {
+			victim, oldest = i, stamp
+		}
+	}
+	if victim < 0 {
+		return false
+	}
+	l := &x.lanes[victim]
+	for range max(victimPairs, x.pairsMax/2048) {
+		if l.oldest == 0 || uint16(victim) == n && l.oldest == keep {
+			break
+		}
+		x.evict(uint16(victim))
+	}
+	return true
+}
+
+// evict takes out the lane's least recently used block, which is always the tail of its chains.
+func (x *Index) evict(n uint16) {
+	x.evicted++
+	x.discard(n, x.lanes[n].oldest)
+}
+
+func (x *Index) discard(n uint16, i int32) {
+	l := &x.lanes[n]
+	e := x.members.at(i)
+	x.table.drop(e.key, n)
+	l.bytes -= int64(e.size)
+	l.pairs--
+	x.members.unlink(&l.list, i, i)
+	x.members.remove(i)
+}
+
+// laneOf returns the slot's lane and gives it one when it has none.
+func (x *Index) laneOf(slot int) (uint16, bool) {
+	if slot < 0 || slot >= SlotsMax {
+		return 0, false
+	}
+	if n := x.slots[slot]; n != 0 {
+		return n - 1, true
+	}
+	if len(x.idle) == 0 && len(x.lanes) == SlotsMax {
+		x.sweep(math.MaxInt) // every lane that no slot has is a dying one
+	}
+	if k := len(x.idle); k > 0 {
+		x.slots[slot] = x.idle[k-1] + 1
+		x.idle = x.idle[:k-1]
+	} else {
+		x.lanes = append(x.lanes, lane{})
+		x.slots[slot] = uint16(len(x.lanes))
+		x.table.widen(len(x.lanes))
+	}
+	n := x.slots[slot] - 1
+	x.lanes[n] = lane{slot: slot, capacity: x.o.CapacityDefault}
+	x.live.add(n)
+	return n, true
+}
+
+// Forget empties a slot, because its worker is gone or has restarted. From now on it matches nothing and its capacity
+// is the default; the memory comes back with the next calls of Enter.
+func (x *Index) Forget(slot int) {
+	if slot < 0 || slot >= SlotsMax || x.slots[slot] == 0 {
+		return
+	}
+	n := x.slots[slot] - 1
+	x.slots[slot] = 0
+	x.live.remove(n)
+	x.dying = append(x.dying, n)
+}
+
+// sweep takes up to pairs blocks out of forgotten lanes.
+func (x *Index) sweep(pairs int) {
+	for len(x.dying) > 0 && pairs > 0 {
+		n := x.dying[len(x.dying)-1]
+		l := &x.lanes[n]
+		for ; l.oldest != 0 && pairs > 0; pairs-- {
+			x.discard(n, l.oldest)
+		}
+		if l.oldest == 0 {
+			x.dying = x.dying[:len(x.dying)-1]
+			x.idle = append(x.idle, n)
+		}
+	}
+}

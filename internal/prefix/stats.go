@@ -1,0 +1,36 @@
+package prefix
+
+// Stats are exported as metrics.
+type Stats struct {
+	Bytes, BytesMax int64       // memory held, and its bound
+	Blocks          int         // distinct blocks
+	Pairs           int         // (block, worker) pairs, those of forgotten workers included until they are swept
+	Evictions       uint64      // pairs that gave way to others
+	PerSlot         []SlotStats // slots in use, in ascending order
+}
+
+// SlotStats is one worker's assumed cache; bytes are prompt bytes.
+type SlotStats struct {
+	Slot          int
+	Blocks        int
+	CachedBytes   int64
+	CapacityBytes int64
+}
+
+// Stats counts what the index holds.
+func (x *Index) Stats() Stats {
+	s := Stats{
+		Bytes:     x.table.memory() + x.members.memory() + fixedBytes/2,
+		BytesMax:  x.o.BytesMax,
+		Blocks:    x.table.blocks,
+		Pairs:     x.members.count,
+		Evictions: x.evicted,
+	}
+	for slot, n := range x.slots {
+		if n != 0 {
+			l := &x.lanes[n-1]
+			s.PerSlot = append(s.PerSlot, SlotStats{Slot: slot, Blocks: l.pairs, CachedBytes: l.bytes, CapacityBytes: l.capacity})
+		}
+	}
+	return s
+}

@@ -1,0 +1,295 @@
+package prefix
+
+import "math/bits"
+
+// laneSet is a set of lanes. A lane is what a slot's entries are filed under; see Index.
+type laneSet [SlotsMax / 64]uint64
+
+func (s *laneSet) add(lane uint16)    { s[lane>>6] |= 1 << (lane & 63) }
+func (s *laneSet) remove(lane uint16) { s[lane>>6] &^= 1 << (lane & 63) }
+
+func (s *laneSet) empty(words int) bool {
+	for _, w := range s[:words] {
+		if w != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// table says which lanes hold a block: open addressing, 16 bytes an entry. It knows nothing of order or age.
+//
+// It is split in shards that grow each on their own, by half and at loads that differ a little from shard to shard: one
+// big table would stop everything for many milliseconds when it doubles, under its owner's lock.
+type table struct {
+	shards [shardCount]shard
+	wide   []uint64 // lane sets of blocks with more than four holders, stride words each
+	stride int
+	spare  []uint32 // freed sets in wide
+	blocks int
+	bytes  int64 // memory of the shards
+}
+
+const shardCount = 128
+
+type shard struct {
+	entries []entry
+	used    int
+}
+
+// entry with key 0 is empty. held is either up to four lanes, each as lane+1 in 16 bits, packed from the low end, or
+// wideMark over the number of a set in table.wide.
+type entry struct {
+	key  Key
+	held uint64
+}
+
+const (
+	entryBytes  = 16
+	wideMark    = 0xffff << 48
+	inlineMax   = 4
+	spreadMul   = 0x9e3779b97f4a7c15 // 2^64 / golden ratio: also spreads keys that are no hashes
+	entriesLess = 16                 // size of a shard's first table
+)
+
+func isWide(held uint64) bool { return held >= wideMark }
+
+func spread(key Key) uint64 { return uint64(key) * spreadMul }
+
+// home is where a key's probing starts: the product's high half maps onto a table of any size, not only powers of two.
+func (s *shard) home(h uint64) int {
+	hi, _ := bits.Mul64(h, uint64(len(s.entries)))
+	return int(hi)
+}
+
+func (s *shard) find(key Key, h uint64) *entry {
+	if len(s.entries) == 0 {
+		return nil
+	}
+	for i := s.home(h); ; i++ {
+		if i == len(s.entries) {
+			i = 0
+		}
+		e := &s.entries[i]
+		if e.key == key {
+			return e
+		}
+		if e.key == 0 {
+			return nil
+		}
+	}
+}
+
+// hold notes that lane holds the block, and tells whether that is news.
+func (t *table) hold(key Key, lane uint16) bool {
+	h := spread(key)
+	number := h % shardCount
+	s := &t.shards[number]
+	if s.used >= loadMax(len(s.entries), int(number)) {
+		t.grow(s)
+	}
+	i := s.home(h)
+	for s.entries[i].key != key {
+		if s.entries[i].key == 0 {
+			s.entries[i] = entry{key, uint64(lane) + 1}
+			s.used++
+			t.blocks++
+			return true
+		}
+		if i++; i == len(s.entries) {
+			i = 0
+		}
+	}
+	return t.addHolder(&s.entries[i], lane)
+}
+
+// loadMax is the number of entries at which a table of that size grows: 5/8 to 13/16 of it, depending on the shard.
+func loadMax(size, number int) int { return size*5/8 + size*number*3/(16*shardCount) }
+
+func (t *table) grow(s *shard) {
+	old := s.entries
+	s.entries = make([]entry, max(entriesLess, len(old)*3/2))
+	t.bytes += entryBytes * int64(len(s.entries)-len(old))
+	for _, e := range old {
+		if e.key == 0 {
+			continue
+		}
+		i := s.home(spread(e.key))
+		for s.entries[i].key != 0 {
+			if i++; i == len(s.entries) {
+				i = 0
+			}
+		}
+		s.entries[i] = e
+	}
+}
+
+func (t *table) addHolder(e *entry, lane uint16) bool {
+	if isWide(e.held) {
+		word := &t.set(e.held)[lane>>6]
+		bit := uint64(1) << (lane & 63)
+		news := *word&bit == 0
+		*word |= bit
+		return news
+	}
+	for shift := 0; shift < 16*inlineMax; shift += 16 {
+		switch e.held >> shift & 0xffff {
+		case uint64(lane) + 1:
+			return false
+		case 0:
+			e.held |= (uint64(lane) + 1) << shift
+			return true
+		}
+	}
+	inline := e.held
+	e.held = t.newSet()
+	set := t.set(e.held)
+	for ; inline != 0; inline >>= 16 {
+		holder := inline&0xffff - 1
+		set[holder>>6] |= 1 << (holder & 63)
+	}
+	set[lane>>6] |= 1 << (lane & 63)
+	return true
+}
+
+// drop notes that lane no longer holds the block, and tells whether it did.
+func (t *table) drop(key Key, lane uint16) bool {
+	h := spread(key)
+	s := &t.shards[h%shardCount]
+	e := s.find(key, h)
+	if e == nil {
+		return false
+	}
+	if isWide(e.held) {
+		set := t.set(e.held)
+		bit := uint64(1) << (lane & 63)
+		if set[lane>>6]&bit == 0 {
+			return false
+		}
+		set[lane>>6] &^= bit
+		t.narrow(e, set)
+		return true
+	}
+	for shift := 0; shift < 16*inlineMax; shift += 16 {
+		if e.held>>shift&0xffff == uint64(lane)+1 {
+			e.held = e.held&(1<<shift-1) | e.held>>(shift+16)<<shift
+			if e.held == 0 {
+				t.delete(s, e)
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// narrow turns a wide set back into the inline form one holder below the point where it became wide, so that a block
+// at the edge does not flip with every change.
+func (t *table) narrow(e *entry, set []uint64) {
+	count := 0
+	for _, w := range set {
+		count += bits.OnesCount64(w)
+	}
+	if count >= inlineMax {
+		return
+	}
+	t.spare = append(t.spare, uint32(e.held))
+	e.held = 0
+	for i, w := range set {
+		for ; w != 0; w &= w - 1 {
+			e.held = e.held<<16 | uint64(i*64+bits.TrailingZeros64(w)+1)
+		}
+		set[i] = 0
+	}
+}
+
+// delete closes the gap that e leaves: entries behind it that would become unreachable move up.
+func (t *table) delete(s *shard, e *entry) {
+	n := len(s.entries)
+	gap := s.home(spread(e.key))
+	for s.entries[gap].key != e.key {
+		if gap++; gap == n {
+			gap = 0
+		}
+	}
+	for i := gap; ; {
+		if i++; i == n {
+			i = 0
+		}
+		if s.entries[i].key == 0 {
+			break
+		}
+		home := s.home(spread(s.entries[i].key))
+		if distance(home, i, n) >= distance(gap, i, n) {
+			s.entries[gap] = s.entries[i]
+			gap = i
+		}
+	}
+	s.entries[gap] = entry{}
+	s.used--
+	t.blocks--
+}
+
+func distance(from, to, size int) int {
+	if to < from {
+		return to - from + size
+	}
+	return to - from
+}
+
+// holders sets the first stride words of into to the lanes that hold the block.
+func (t *table) holders(key Key, into *laneSet) {
+	clear(into[:t.stride])
+	h := spread(key)
+	e := t.shards[h%shardCount].find(key, h)
+	if e == nil {
+		return
+	}
+	if isWide(e.held) {
+		copy(into[:t.stride], t.set(e.held))
+		return
+	}
+	for held := e.held; held != 0; held >>= 16 {
+		into.add(uint16(held) - 1)
+	}
+}
+
+func (t *table) set(held uint64) []uint64 {
+	at := int(uint32(held)) * t.stride
+	return t.wide[at : at+t.stride]
+}
+
+func (t *table) newSet() uint64 {
+	if n := len(t.spare); n > 0 {
+		number := t.spare[n-1]
+		t.spare = t.spare[:n-1]
+		return wideMark | uint64(number)
+	}
+	number := len(t.wide) / t.stride
+	if need := len(t.wide) + t.stride; need > cap(t.wide) {
+		t.wide = append(make([]uint64, 0, need+need/4), t.wide...) // a quarter, so that the bytes bound holds
+	}
+	t.wide = t.wide[:len(t.wide)+t.stride]
+	return wideMark | uint64(number)
+}
+
+// widen makes room for lanes in every set.
+func (t *table) widen(lanes int) {
+	stride := (lanes + 63) / 64
+	if stride <= t.stride {
+		return
+	}
+	if t.stride > 0 {
+		count := len(t.wide) / t.stride
+		wide := make([]uint64, count*stride)
+		for i := range count {
+			copy(wide[i*stride:], t.wide[i*t.stride:(i+1)*t.stride])
+		}
+		t.wide = wide
+	}
+	t.stride = stride
+}
+
+// memory is the bytes allocated for the table.
+func (t *table) memory() int64 {
+	return t.bytes + 8*int64(cap(t.wide)) + 4*int64(cap(t.spare))
+}
