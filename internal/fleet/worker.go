@@ -98,6 +98,12 @@ func (w *Worker) Model(name string) (m *Model, ok bool) {
 	return nil, false
 }
 
+// Serves reports whether the worker is known to serve a model, by id or alias.
+func (w *Worker) Serves(model string) bool {
+	_, ok := w.Model(model)
+	return ok
+}
+
 // ModelsKnown reports whether the worker has told its models.
 func (w *Worker) ModelsKnown() bool { return len(w.info.Models) > 0 }
 
@@ -130,6 +136,15 @@ func (w *Worker) Counts(now time.Time) (Counts, bool) {
 func (w *Worker) fresh(now time.Time) bool {
 	return w.observed && now.Sub(w.counts.At) <= w.fleet.opts.StaleAfter
 }
+
+// KVTokensMax is how many tokens the engine's KV cache holds, 0 when unknown.
+func (w *Worker) KVTokensMax() int { return w.info.KVTokensMax }
+
+// SlotsMax is how many sequences the engine runs at once, 0 when unknown.
+func (w *Worker) SlotsMax() int { return w.info.SlotsMax }
+
+// BlockTokens is the block of the engine's prefix cache, 0 when unknown.
+func (w *Worker) BlockTokens() int { return w.info.BlockTokens }
 
 // Draining reports whether the operator keeps new requests from it.
 func (w *Worker) Draining() bool { return w.draining }

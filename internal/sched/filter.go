@@ -1,0 +1,261 @@
+package sched
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/fleet"
+)
+
+// contextSlack is how far beyond the longest context an estimate may lie before the request is refused here: tokens are estimated
+// from bytes, runs of blanks are several times denser than text, and the engine that counts them is the better judge.
+const contextSlack = 2
+
+// verdict says which filter put a candidate out. Hard filters come first; from softened on they are soft and relax.
+type verdict uint8
+
+const (
+	in verdict = iota
+	outModel
+	outOnly
+	outTried
+	outDraining
+	outDown
+	outEjected
+	outContext
+	softened // the first soft one
+	outAnswer
+	outRoom
+	outFull
+	outBusy
+)
+
+var verdicts = [...]string{
+	outModel:    "other model",
+	outOnly:     "not the owner",
+	outTried:    "tried",
+	outDraining: "draining",
+	outDown:     "down",
+	outEjected:  "ejected",
+	outContext:  "context too short",
+	outAnswer:   "context too short for the answer",
+	outRoom:     "no KV room",
+	outFull:     "in-flight cap",
+	outBusy:     "said it is busy",
+}
+
+func (v verdict) String() string {
+	if v == in || int(v) >= len(verdicts) {
+		return ""
+	}
+	return verdicts[v]
+}
+
+// filter lays out the candidates and applies the hard filters. It fails when nobody is left.
+func (s *Scheduler) filter(now time.Time, req *Request) error {
+	if req.PromptTokens <= 0 && req.Bytes > 0 && s.ratio != nil {
+		req.PromptTokens = s.ratio.Tokens(req.Model, req.Bytes)
+	}
+	workers := s.fleet.Workers()
+	s.cands = slices.Grow(s.cands[:0], len(workers))[:len(workers)]
+	contextMax, served := s.serving(workers, req)
+	if !served {
+		return s.refuse(req)
+	}
+	if contextMax > 0 && req.PromptTokens > contextSlack*contextMax {
+		return &ErrContext{Model: req.Model, PromptTokens: req.PromptTokens, ContextMax: contextMax}
+	}
+	left, standing := 0, false
+	for i := range s.cands {
+		c := &s.cands[i]
+		if c.out == in {
+			c.out = hard(now, c, req, contextMax)
+		}
+		if c.out == in {
+			left++
+		}
+		standing = standing || (c.out != outModel && c.worker.Standing())
+	}
+	if left == 0 && !standing {
+		left = s.recall()
+	}
+	if left == 0 {
+		return &ErrNoWorker{Model: req.Model, Why: s.census()}
+	}
+	return nil
+}
+
+// serving marks who serves the model. A worker that has not told its models may serve any, but is asked only when nobody is known to.
+// contextMax is the longest context among them, 0 when one of them has not told its own.
+func (s *Scheduler) serving(workers []*fleet.Worker, req *Request) (contextMax int, served bool) {
+	known, unknown, unlimited := false, false, false
+	for i, w := range workers {
+		c := &s.cands[i]
+		*c = candidate{worker: w}
+		var ok bool
+		if c.contextMax, ok = serves(w, req); !ok {
+			c.out = outModel
+			unknown = unknown || !w.ModelsKnown()
+			continue
+		}
+		known = true
+		contextMax = max(contextMax, c.contextMax)
+		unlimited = unlimited || c.contextMax == 0
+	}
+	if known {
+		if unlimited {
+			contextMax = 0
+		}
+		return contextMax, true
+	}
+	for i := range s.cands {
+		if c := &s.cands[i]; !c.worker.ModelsKnown() {
+			c.out = in
+		}
+	}
+	return 0, unknown
+}
+
+// serves reports whether a worker is known to serve the request's model and adapter, and that model's context length.
+func serves(w *fleet.Worker, req *Request) (contextMax int, ok bool) {
+	if req.Model == "" && req.Adapter == "" {
+		if models := w.Info().Models; len(models) == 1 {
+			return models[0].ContextMax, true
+		}
+		return 0, true
+	}
+	m, ok := w.Model(req.Model)
+	if req.Adapter == "" || (ok && m.ID == req.Adapter) {
+		if !ok {
+			return 0, false
+		}
+		return m.ContextMax, true
+	}
+	a, loaded := w.Model(req.Adapter)
+	if !loaded || (req.Model != "" && (!ok || (a.Parent != "" && a.Parent != m.ID))) {
+		return 0, false
+	}
+	return a.ContextMax, true
+}
+
+func hard(now time.Time, c *candidate, req *Request, contextMax int) verdict {
+	w := c.worker
+	switch {
+	case req.Only != "" && w.ID != req.Only:
+		return outOnly
+	case slices.Contains(req.Tried, w):
+		return outTried
+	case w.Draining():
+		return outDraining
+	case !w.Healthy(now):
+		if _, ejected := w.EjectedUntil(); ejected {
+			return outEjected
+		}
+		return outDown
+	case c.contextMax > 0 && req.PromptTokens > c.contextMax && (contextMax == 0 || c.contextMax < min(contextMax, req.PromptTokens)):
+		return outContext
+	}
+	return in
+}
+
+// recall lets the ejected back in when removals or draining took the last worker that stood.
+func (s *Scheduler) recall() (left int) {
+	for i := range s.cands {
+		if c := &s.cands[i]; c.out == outEjected {
+			c.out = in
+			left++
+		}
+	}
+	return left
+}
+
+// refuse is the error for a model that nobody serves.
+func (s *Scheduler) refuse(req *Request) error {
+	var known []string
+	for _, w := range s.fleet.Workers() {
+		for _, m := range w.Info().Models {
+			known = append(append(known, m.ID), m.Aliases...)
+		}
+	}
+	if len(known) == 0 {
+		return &ErrNoWorker{Model: req.Model, Why: s.census()}
+	}
+	slices.Sort(known)
+	return &ErrNoModel{Model: req.Model, Adapter: req.Adapter, Known: slices.Compact(known)}
+}
+
+// census counts the candidates by the filter that put them out: "2 ejected, 1 draining". Other models' workers are left out.
+func (s *Scheduler) census() string {
+	var n [len(verdicts)]int
+	for i := range s.cands {
+		n[s.cands[i].out]++
+	}
+	var parts []string
+	for v := outOnly; v < softened; v++ {
+		if n[v] > 0 && v != outOnly {
+			parts = append(parts, fmt.Sprintf("%d %s", n[v], v))
+		}
+	}
+	if len(parts) == 0 && n[outOnly] > 0 {
+		return "the one that holds what it refers to is gone"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// soften applies the soft filters, each relaxed before nobody is left, the first of the verdicts first. It returns those relaxed.
+func (s *Scheduler) soften(now time.Time, req *Request) string {
+	level := bits.UintSize
+	for i := range s.cands {
+		c := &s.cands[i]
+		if c.out != in {
+			continue
+		}
+		c.load = c.worker.Load(now)
+		c.soft = soft(now, c, req)
+		level = min(level, bits.Len8(c.soft))
+	}
+	var relaxed uint8
+	for i := range s.cands {
+		c := &s.cands[i]
+		if c.out != in {
+			continue
+		}
+		if n := bits.Len8(c.soft); n > level {
+			c.out = softened + verdict(n)
+			continue
+		}
+		relaxed |= c.soft
+	}
+	if relaxed == 0 {
+		return ""
+	}
+	var names []string
+	for v := outAnswer; v <= outBusy; v++ {
+		if relaxed&(1<<(v-outAnswer)) != 0 {
+			names = append(names, v.String())
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// soft returns a bit for each soft filter that would put the candidate out, outAnswer's the lowest. Waiting for room is a matter of
+// score; the room filter wants only a prompt that could ever fit, and no more than a whole cache's worth waiting.
+func soft(now time.Time, c *candidate, req *Request) (bit uint8) {
+	w, l := c.worker, &c.load
+	if c.contextMax > 0 && req.PromptTokens+req.MaxTokens > c.contextMax {
+		bit |= 1 << (outAnswer - outAnswer)
+	}
+	if kv := w.KVTokensMax(); kv > 0 && (req.PromptTokens > kv || l.KVHeldTokens+req.PromptTokens > 2*kv) {
+		bit |= 1 << (outRoom - outAnswer)
+	}
+	if most := w.InFlightMax(); most > 0 && l.InFlight >= most {
+		bit |= 1 << (outFull - outAnswer)
+	}
+	if w.IsBusy(now) {
+		bit |= 1 << (outBusy - outAnswer)
+	}
+	return bit
+}

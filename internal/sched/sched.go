@@ -1,0 +1,221 @@
+// Package sched chooses the worker for a request: filter, score, pick, reserve, and enter the prompt in the prefix index, all in one
+// call that its owner makes under its own lock. It is pure: the time is an argument, chance is seeded.
+//
+//	s := sched.New(f, index, book, outputs, ratio, sched.Options{Policy: "warm-cost", Seed: seed})
+//	d, r, err := s.Place(now, sched.Request{Model: "m", Chain: chain, Bytes: n, PromptTokens: 900, Streamed: true, Generates: true})
+//	// d says who and why, in its best 8 rows; r carries the request's cost until r.Release
+//
+// warm-cost, the default policy, takes the least of what the placement costs this request and the others, in seconds:
+//
+//	Q + (1 + phi) * w                    wait before its prefill, its own prefill, and what that prefill delays
+//	+ G * (d0 + d1*(B+1) + d2*(KV+L))    its own decoding among those already there
+//	+ G * B * (d1 + d2*L)                what its presence in the batch costs them
+package sched
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/cost"
+	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/prefix"
+)
+
+// RowsMax is how many candidates a Decision keeps.
+const RowsMax = 8
+
+// Options of a Scheduler.
+type Options struct {
+	Policy string // a key of Policies; "" is DefaultPolicy
+	Seed   uint64 // of the chance that decides ties
+}
+
+// Request is what choosing needs to know.
+type Request struct {
+	Model        string // "" is any worker
+	Adapter      string // must be loaded beside the model; "" none
+	Tenant       string
+	Chain        prefix.Chain // empty: routed by load
+	Bytes        int          // of the prompt; 0 is the chain's length
+	PromptTokens int          // estimate
+	MaxTokens    int          // the request's own limit on its answer; 0 unsaid
+	SessionKey   uint64       // 0 none
+	Streamed     bool
+	Generates    bool            // an answer is decoded; false for embeddings, token counts and the like
+	Tried        []*fleet.Worker // never chosen again
+	Only         string          // id of the one worker that can serve, as the owner of a response id
+}
+
+// Hit says what a decision made of the warm prefixes it found.
+type Hit uint8
+
+// The hits. Declined goes before the others: the chosen worker may hold a part.
+const (
+	Miss     Hit = iota // the chosen worker holds nothing of the prompt
+	Partial             // something
+	Full                // at least 80 % of it
+	Declined            // another worker that could have served holds clearly more
+)
+
+// String is the hit's name in logs and metrics.
+func (h Hit) String() string {
+	return [...]string{"miss", "partial", "hit", "declined"}[min(h, Declined)]
+}
+
+// Row is one candidate as it was scored. The seconds are engine time, worked out under every policy alike.
+type Row struct {
+	Worker         *fleet.Worker `json:"-"`
+	ID             string        `json:"worker"`
+	MatchedTokens  int           `json:"matched_tokens"`
+	QueuedSeconds  float64       `json:"queued_seconds"`  // Q
+	PrefillSeconds float64       `json:"prefill_seconds"` // w
+	Price          float64       `json:"price"`           // phi
+	DecodeSeconds  float64       `json:"decode_seconds"`
+	BatchSeconds   float64       `json:"batch_seconds"`
+	TotalSeconds   float64       `json:"total_seconds"`
+	Score          float64       `json:"score"` // by the policy in force; the least wins
+	InFlight       int           `json:"in_flight"`
+	Why            string        `json:"why,omitempty"` // the filter that put it out
+}
+
+// Decision says who was chosen and why. It is the caller's to keep.
+type Decision struct {
+	Policy            string        `json:"policy"`
+	Worker            *fleet.Worker `json:"-"`
+	Rows              []Row         `json:"rows"` // at most RowsMax, the chosen one first
+	Hit               Hit           `json:"-"`
+	MatchedTokens     int           `json:"matched_tokens"` // on the chosen worker
+	BestMatchedTokens int           `json:"best_matched_tokens"`
+	OutputTokens      float64       `json:"output_tokens"`     // expected
+	Relaxed           string        `json:"relaxed,omitempty"` // soft filters that would have left nobody
+	Reason            string        `json:"reason"`
+}
+
+// ErrNoModel says that no worker serves the model. It is the client's mistake.
+type ErrNoModel struct {
+	Model, Adapter string
+	Known          []string // the models that are served, sorted
+}
+
+func (e *ErrNoModel) Error() string {
+	name := e.Model
+	if e.Adapter != "" {
+		name += " with adapter " + e.Adapter
+	}
+	return fmt.Sprintf("no worker serves the model %q; served are: %s", name, strings.Join(e.Known, ", "))
+}
+
+// ErrContext says that the prompt is longer than any worker takes. It is the client's mistake.
+type ErrContext struct {
+	Model        string
+	PromptTokens int // estimate
+	ContextMax   int // of the roomiest worker
+}
+
+func (e *ErrContext) Error() string {
+	return fmt.Sprintf("the prompt has about %d tokens; the longest context that workers of model %q take is %d tokens", e.PromptTokens, e.Model, e.ContextMax)
+}
+
+// ErrNoWorker says that workers serve the model, or might, but none can take the request now. It is worth trying again.
+type ErrNoWorker struct {
+	Model string
+	Why   string // the filters that put the workers out, with counts
+}
+
+func (e *ErrNoWorker) Error() string {
+	if e.Why == "" {
+		return "no worker is in the fleet (setting workers, flag --worker)"
+	}
+	return fmt.Sprintf("no worker of model %q can take the request now: %s", e.Model, e.Why)
+}
+
+// Scheduler places requests. It is not synchronised: its owner's lock guards it together with the fleet and the index.
+type Scheduler struct {
+	fleet   *fleet.Fleet
+	index   *prefix.Index
+	book    *cost.Book
+	outputs *cost.Outputs
+	ratio   *cost.Ratio
+	policy  string
+	pick    Policy
+	chance  *rand.Rand
+
+	// Reused from one decision to the next.
+	cands []candidate
+	depth []int32
+	slots []slot
+	turn  uint64
+	seen  means
+}
+
+// New makes a scheduler. index, outputs and ratio may be nil: no prefix is warm then, answers are of default length.
+// An unknown policy panics: it is checked with SetPolicy where it comes from a user.
+func New(f *fleet.Fleet, x *prefix.Index, b *cost.Book, o *cost.Outputs, r *cost.Ratio, opts Options) *Scheduler {
+	s := &Scheduler{fleet: f, index: x, book: b, outputs: o, ratio: r, chance: rand.New(rand.NewPCG(opts.Seed, 0x77617270617468))}
+	if opts.Policy == "" {
+		opts.Policy = DefaultPolicy
+	}
+	if err := s.SetPolicy(opts.Policy); err != nil {
+		panic(err)
+	}
+	return s
+}
+
+// SetPolicy switches the policy from the next request on.
+func (s *Scheduler) SetPolicy(name string) error {
+	p, ok := Policies[name]
+	if !ok {
+		return fmt.Errorf("unknown policy %q; there are: %s (setting policy)", name, strings.Join(PolicyNames(), ", "))
+	}
+	s.policy, s.pick = name, p
+	return nil
+}
+
+// Policy is the name of the policy in force.
+func (s *Scheduler) Policy() string { return s.policy }
+
+// PolicyNames returns the names of all policies, sorted.
+func PolicyNames() []string {
+	names := make([]string, 0, len(Policies))
+	for name := range Policies {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Place chooses a worker for a request, reserves on it and enters the prompt in the index. Errors are *ErrNoModel, *ErrContext or
+// *ErrNoWorker; then nothing was reserved.
+func (s *Scheduler) Place(now time.Time, req Request) (Decision, *fleet.Reservation, error) {
+	if err := s.filter(now, &req); err != nil {
+		return Decision{Policy: s.policy}, nil, err
+	}
+	relaxed := s.soften(now, &req)
+	j := s.judge(&req)
+	s.score(j)
+	chosen, reason := s.choose(now, &req)
+	d := s.explain(chosen, reason, relaxed, j)
+
+	c := &s.cands[chosen]
+	r := s.fleet.Reserve(c.worker, c.need(j), now)
+	s.slots[c.worker.Slot].turn = s.nextTurn()
+	if s.index != nil && len(req.Chain.Keys) > 0 {
+		s.index.Enter(c.worker.Slot, req.Chain, now.UnixNano())
+	}
+	return d, r, nil
+}
+
+// choose sends the request to a worker that is due for a probe, if there is one and it is the request's first try; else by policy.
+func (s *Scheduler) choose(now time.Time, req *Request) (int, string) {
+	if len(req.Tried) == 0 {
+		for i := range s.cands {
+			if c := &s.cands[i]; c.out == in && c.worker.ProbeDue(now) {
+				return i, "tries a worker that was out"
+			}
+		}
+	}
+	return s.pick(s, req)
+}

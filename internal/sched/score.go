@@ -1,0 +1,320 @@
+package sched
+
+import (
+	"math"
+
+	"github.com/warmpath/warmpath/internal/cost"
+	"github.com/warmpath/warmpath/internal/fleet"
+)
+
+const (
+	fullShare     = 0.8 // of a prompt held from which it is a full hit
+	clearlyShare  = 0.1 // of a prompt, and
+	clearlyTokens = 32  // at least so many, by which a match must be longer to be clearly longer: two blocks
+	seenWeight    = 50  // requests over which the mean request is taken
+	priceSteepest = 4.0 // phi is at most priceSteepest*B + 1
+)
+
+// candidate is one worker before one request.
+type candidate struct {
+	worker     *fleet.Worker
+	out        verdict
+	soft       uint8
+	contextMax int // of the requested model there; 0 unknown
+	load       fleet.Load
+	sharedKey  uint64 // of the last block it holds
+	cached     int    // h: tokens of the prompt that it holds
+	uncached   int    // u
+	inFlight   float64
+	booking    float64
+
+	queued, prefill, price, decode, batch, total float64
+	score                                        float64
+}
+
+// scored reports whether the candidate passed the hard filters: those that a soft one put out are scored too, to be explained.
+func (c *candidate) scored() bool { return c.out == in || c.out > softened }
+
+// slot is what is kept of a worker between decisions.
+type slot struct {
+	worker *fleet.Worker
+	model  *cost.Model
+	idHash uint64
+	turn   uint64 // when it was chosen last; 0 never
+}
+
+// means is the mean request, of which other routers' are assumed to be.
+type means struct {
+	count                     int
+	uncached, cached, context float64
+}
+
+func (m *means) add(uncached, cached int, output float64) {
+	m.count = min(m.count+1, seenWeight)
+	step := func(mean *float64, v float64) { *mean += (v - *mean) / float64(m.count) }
+	step(&m.uncached, float64(uncached))
+	step(&m.cached, float64(cached))
+	step(&m.context, float64(uncached+cached)+output/2)
+}
+
+// judgement is what all candidates share.
+type judgement struct {
+	tokens      int     // L
+	output      float64 // G
+	streamed    bool
+	inFlight    float64 // mean per candidate
+	running     float64 // foreign requests where telemetry is unknown: the mean of those known
+	waiting     float64
+	context     float64 // mean context of a request in flight
+	bestMatched int
+}
+
+// judge matches the prompt and takes the means that scores refer to.
+func (s *Scheduler) judge(req *Request) judgement {
+	j := judgement{tokens: max(req.PromptTokens, 0), streamed: req.Streamed}
+	if req.Generates {
+		j.output = s.expect(req)
+	}
+	s.match(req, &j)
+	var known, left, flights, contexts float64
+	for i := range s.cands {
+		if c := &s.cands[i]; c.out == in {
+			left++
+			flights += float64(c.load.InFlight)
+			contexts += float64(c.load.ContextTokens)
+			if c.load.ForeignKnown {
+				known++
+				j.running += float64(c.load.ForeignRunning)
+				j.waiting += float64(c.load.ForeignWaiting)
+			}
+		}
+	}
+	foreign := j.running + j.waiting
+	if known > 0 {
+		foreign *= left / known
+		j.running /= known
+		j.waiting /= known
+	}
+	j.inFlight = (flights + foreign) / left
+	switch {
+	case flights > 0:
+		j.context = contexts / flights
+	case s.seen.count > 0:
+		j.context = s.seen.context
+	default:
+		j.context = float64(j.tokens) + j.output/2
+	}
+	return j
+}
+
+func (s *Scheduler) expect(req *Request) float64 {
+	if s.outputs != nil {
+		return s.outputs.Expect(req.Model, req.Tenant, req.MaxTokens)
+	}
+	if req.MaxTokens > 0 {
+		return float64(req.MaxTokens)
+	}
+	return outputTokensDefault
+}
+
+// outputTokensDefault is the expected answer where nothing estimates it.
+const outputTokensDefault = 256
+
+// match says of each candidate how much of the prompt it holds, in tokens: matched bytes in proportion, whole blocks of its engine,
+// and never the last token, which every engine computes anew.
+func (s *Scheduler) match(req *Request, j *judgement) {
+	chain := req.Chain
+	s.depth = s.depth[:0]
+	if s.index != nil && len(chain.Keys) > 0 {
+		s.depth = s.index.Match(chain, s.depth)
+	}
+	whole := max(req.Bytes, chain.Bytes())
+	for i := range s.cands {
+		c := &s.cands[i]
+		if !c.scored() {
+			continue
+		}
+		c.cached, c.sharedKey = 0, 0
+		if n := c.worker.Slot; n < len(s.depth) && s.depth[n] > 0 && whole > 0 {
+			last := int(min(s.depth[n], int32(len(chain.Keys)))) - 1
+			c.sharedKey = uint64(chain.Keys[last])
+			c.cached = int(int64(j.tokens) * int64(chain.Ends[last]) / int64(whole))
+			c.cached = max(0, min(c.cached, j.tokens-1))
+			if b := c.worker.BlockTokens(); b > 1 {
+				c.cached -= c.cached % b
+			}
+		}
+		c.uncached = j.tokens - c.cached
+		j.bestMatched = max(j.bestMatched, c.cached)
+	}
+}
+
+// score works out every term of the default rule for every candidate, whatever the policy, so that rows can be compared.
+func (s *Scheduler) score(j judgement) {
+	for i := range s.cands {
+		if c := &s.cands[i]; c.scored() {
+			s.weigh(c, &j)
+		}
+	}
+}
+
+// weigh fills in one candidate's terms, as DESIGN.md "Scoring" has them. Unknown telemetry is neutral: such a worker is taken to have
+// as many foreign requests as the others have on the mean.
+func (s *Scheduler) weigh(c *candidate, j *judgement) {
+	k := s.constants(c.worker)
+	running, waiting := j.running, j.waiting
+	if c.load.ForeignKnown {
+		running, waiting = float64(c.load.ForeignRunning), float64(c.load.ForeignWaiting)
+	}
+	b := float64(c.load.InFlight) + running + waiting
+	tokens := float64(j.tokens)
+	kv := float64(c.load.ContextTokens) + (running+waiting)*j.context
+	h, u := float64(c.cached), float64(c.uncached)
+
+	c.inFlight = b
+	c.prefill = k.Prefill(c.uncached, c.cached)
+	c.booking = k.A + k.B*u + k.C*(u*(u+2*h))
+	c.price = min(j.inFlight, priceSteepest*b+1)
+	c.decode = j.output * k.Step(b+1, kv+tokens)
+	c.batch = j.output * b * (k.D1 + k.D2*tokens)
+	c.queued = c.load.QueuedSeconds + s.waitForRoom(c, j)
+	if waiting > 0 {
+		mean := c.prefill
+		if s.seen.count > 0 {
+			mean = k.Prefill(int(s.seen.uncached), int(s.seen.cached))
+		}
+		c.queued += waiting * mean
+	}
+	c.total = c.queued + (1+c.price)*c.prefill + c.decode + c.batch
+	if math.IsNaN(c.total) {
+		c.total = math.Inf(1)
+	}
+}
+
+// waitForRoom is deficit * residence / held: what this request and those waiting there need beyond what is free, times the mean time a
+// request stays, over what running requests hold. Slots and KV room are waited for at once, so the longer wait counts.
+func (s *Scheduler) waitForRoom(c *candidate, j *judgement) float64 {
+	w := c.worker
+	residence := c.load.ResidenceSeconds
+	if residence == 0 {
+		residence = c.prefill + c.decode
+	}
+	wait := 0.0
+	if slots := float64(w.SlotsMax()); slots > 0 {
+		wait = max(0, c.inFlight+1-slots) * residence / slots
+	}
+	most := w.KVTokensMax()
+	if held := c.load.KVHeldTokens; most > 0 && held+j.tokens > most {
+		need := j.tokens
+		if w.HoldsShared(c.sharedKey) {
+			need = c.uncached
+		}
+		if deficit := held + need - most; deficit > 0 {
+			// A request larger than all that runs cannot wait for more than all of it to end.
+			wait = max(wait, float64(deficit)*residence/float64(max(1, need, min(held, most))))
+		}
+	}
+	return wait
+}
+
+// constants returns a worker's timing. The book is asked once per instance.
+func (s *Scheduler) constants(w *fleet.Worker) cost.Constants { return s.slot(w).model.Constants() }
+
+func (s *Scheduler) slot(w *fleet.Worker) *slot {
+	for w.Slot >= len(s.slots) {
+		s.slots = append(s.slots, slot{})
+	}
+	l := &s.slots[w.Slot]
+	if l.worker != w {
+		*l = slot{worker: w, model: s.book.Of(w), idHash: hashID(w.ID)}
+	}
+	return l
+}
+
+// need is what the chosen candidate takes. What is booked leaves the floor of a step out: those that wait share the step.
+func (c *candidate) need(j judgement) fleet.Need {
+	return fleet.Need{
+		PromptTokens:   j.tokens,
+		CachedTokens:   c.cached,
+		OutputTokens:   j.output,
+		PrefillSeconds: c.booking,
+		DecodeSeconds:  c.decode,
+		Streamed:       j.streamed,
+		SharedKey:      c.sharedKey,
+	}
+}
+
+// clearly reports whether a match is so much longer than another that leaving it is a decision and not chance.
+func (j *judgement) clearly(longer, shorter int) bool {
+	d := longer - shorter
+	return d >= clearlyTokens && float64(d) >= clearlyShare*float64(j.tokens)
+}
+
+// hit names what the choice made of the prefixes that were there.
+func (j *judgement) hit(c *candidate) Hit {
+	switch {
+	case j.clearly(j.bestMatched, c.cached):
+		return Declined
+	case c.cached == 0:
+		return Miss
+	case float64(c.cached) >= fullShare*float64(j.tokens):
+		return Full
+	}
+	return Partial
+}
+
+// explain keeps the best rows: the chosen one, then by the policy's score those that were in, put out softly, put out hard.
+func (s *Scheduler) explain(chosen int, reason, relaxed string, j judgement) Decision {
+	c := &s.cands[chosen]
+	d := Decision{
+		Policy:            s.policy,
+		Worker:            c.worker,
+		Hit:               j.hit(c),
+		MatchedTokens:     c.cached,
+		BestMatchedTokens: j.bestMatched,
+		OutputTokens:      j.output,
+		Relaxed:           relaxed,
+		Reason:            reason,
+	}
+	if d.Hit == Declined && reason == reasonLeast {
+		d.Reason = reasonDeclined
+	}
+	var best [RowsMax]int
+	best[0] = chosen
+	n := 1
+	for i := range s.cands {
+		if i == chosen || (n == RowsMax && !s.before(i, best[n-1])) {
+			continue
+		}
+		n = min(n+1, RowsMax)
+		at := n - 1
+		for at > 1 && s.before(i, best[at-1]) {
+			best[at] = best[at-1]
+			at--
+		}
+		best[at] = i
+	}
+	d.Rows = make([]Row, n)
+	for r, i := range best[:n] {
+		d.Rows[r] = s.cands[i].row()
+	}
+	s.seen.add(c.uncached, c.cached, j.output)
+	return d
+}
+
+func (s *Scheduler) before(a, b int) bool {
+	x, y := &s.cands[a], &s.cands[b]
+	if x.out != y.out {
+		return x.out == in || (y.out != in && x.scored() && !y.scored())
+	}
+	return x.score < y.score
+}
+
+func (c *candidate) row() Row {
+	return Row{
+		Worker: c.worker, ID: c.worker.ID,
+		MatchedTokens: c.cached, QueuedSeconds: c.queued, PrefillSeconds: c.prefill, Price: c.price,
+		DecodeSeconds: c.decode, BatchSeconds: c.batch, TotalSeconds: c.total, Score: c.score,
+		InFlight: c.worker.InFlight(), Why: c.out.String(),
+	}
+}
