@@ -189,6 +189,9 @@ func impurity(n ast.Node, names map[string]string) string {
 	case *ast.GoStmt:
 		return "start a goroutine"
 	case *ast.SelectorExpr:
+		if n.Sel.Name == "Go" {
+			return "start a goroutine" // sync.WaitGroup.Go
+		}
 		id, ok := n.X.(*ast.Ident)
 		if !ok || id.Obj != nil {
 			return ""
@@ -278,7 +281,8 @@ func TestRoomsThatStartGoroutinesLookForLeaks(t *testing.T) {
 			continue
 		}
 		ast.Inspect(s.tree, func(n ast.Node) bool {
-			if _, ok := n.(*ast.GoStmt); ok {
+			_, started := n.(*ast.GoStmt)
+			if group, ok := n.(*ast.SelectorExpr); started || ok && group.Sel.Name == "Go" {
 				starts[dir] = fmt.Sprintf("%s:%d", s.path, s.line(n.Pos()))
 			}
 			return true

@@ -21,6 +21,10 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/declog"
+	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/prefix"
 )
 
 // Config is the whole configuration. A Config made by Default or Load is complete: no field needs a further default.
@@ -33,7 +37,7 @@ type Config struct {
 	Timeouts       Timeouts      `yaml:"timeouts" doc:"Waiting for workers. There is no total timeout: it would cut healthy long streams."`
 	BodyBytesMax   Bytes         `yaml:"body_bytes_max" doc:"Largest request body; beyond it the answer is 413."`
 	RetriesMax     int           `yaml:"retries_max" doc:"Further workers tried for one request before any byte of an answer reached the client. 0: none."`
-	InFlightMax    int           `yaml:"in_flight_max" doc:"Requests in flight on one worker, unless the worker says otherwise. 0: the engine's own number of slots where it tells one, else no cap."`
+	InFlightMax    int           `yaml:"in_flight_max" doc:"Requests in flight on one worker, unless the worker says otherwise. 0: twice the engine's own batch slots, no cap where they are unknown."`
 	InjectUsage    bool          `yaml:"inject_usage" doc:"Ask engines for the usage of streams, and withhold the usage event from clients that did not ask for it. The one exception to passing bytes untouched."`
 	ExplainHeaders bool          `yaml:"explain_headers" doc:"Answer with X-Warmpath-Decision. It tells clients what others have cached."`
 	AccessLog      bool          `yaml:"access_log" doc:"Log one line a request."`
@@ -66,24 +70,26 @@ type Timeouts struct {
 type DecisionLog struct {
 	File     string `yaml:"file" doc:"File of JSON lines. Empty: no decision log."`
 	BytesMax Bytes  `yaml:"bytes_max" min:"64KiB" doc:"Size at which the file is put aside and a new one begun."`
-	FilesMax int    `yaml:"files_max" min:"1" doc:"Files kept, the current one included."`
+	FilesMax int    `yaml:"files_max" min:"1" doc:"Full files kept beside the current one."`
 }
 
 // Telemetry is how the engines are asked.
 type Telemetry struct {
-	Interval time.Duration `yaml:"interval" min:"50ms" doc:"Between two scrapes of a worker."`
-	Timeout  time.Duration `yaml:"timeout" min:"10ms" doc:"For one answer of an engine. What is absent or late counts as unknown, never as idle."`
+	Interval   time.Duration `yaml:"interval" min:"50ms" doc:"Between two scrapes of a worker."`
+	Timeout    time.Duration `yaml:"timeout" min:"10ms" doc:"For one answer of an engine."`
+	StaleAfter time.Duration `yaml:"stale_after" min:"100ms" doc:"Age at which an engine's counts become unknown. Unknown is neutral, never idle."`
 }
 
 // Ejection is when and for how long a failing worker is put out.
 type Ejection struct {
 	After int           `yaml:"after" min:"1" doc:"Faults in a row (refused, reset, timeout, wrong shape, 5xx other than 503) that put a worker out."`
-	First time.Duration `yaml:"first" min:"1ms" doc:"How long the first time. It doubles each time the probe fails."`
+	First time.Duration `yaml:"first" min:"1ms" doc:"How long the first time. It doubles with each ejection after it."`
 	Max   time.Duration `yaml:"max" min:"1ms" doc:"The longest ejection."`
 }
 
 // Default is the configuration of a start without a file.
 func Default() Config {
+	workers, index, decisions := fleet.DefaultOptions(), prefix.DefaultOptions(), declog.DefaultOptions()
 	return Config{
 		Listen:        "127.0.0.1:8800",
 		Admin:         "127.0.0.1:8801",
@@ -95,10 +101,10 @@ func Default() Config {
 		InjectUsage:   true,
 		LogLevel:      "info",
 		LogFormat:     "text",
-		DecisionLog:   DecisionLog{BytesMax: 256 << 20, FilesMax: 4},
-		IndexBytesMax: 512 << 20,
-		Telemetry:     Telemetry{Interval: time.Second, Timeout: time.Second},
-		Ejection:      Ejection{After: 3, First: time.Second, Max: time.Minute},
+		DecisionLog:   DecisionLog{BytesMax: Bytes(decisions.FileBytesMax), FilesMax: decisions.FilesMax},
+		IndexBytesMax: Bytes(index.BytesMax),
+		Telemetry:     Telemetry{Interval: time.Second, Timeout: time.Second, StaleAfter: workers.StaleAfter},
+		Ejection:      Ejection{After: workers.EjectAfter, First: workers.EjectFor, Max: workers.EjectMax},
 	}
 }
 

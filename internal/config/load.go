@@ -87,9 +87,10 @@ func (d *decoder) document(text []byte) *yaml.Node {
 
 var yamlLine = regexp.MustCompile(`line (\d+)(?:, column \d+)?: `)
 
-// reportSyntax moves the line number out of the YAML reader's message to where all others have it.
+// reportSyntax moves the line number out of the YAML reader's message to where all others have it. The reader leaves it out for
+// the first line.
 func (d *decoder) reportSyntax(err error) {
-	message, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
+	message, line := strings.TrimPrefix(err.Error(), "yaml: "), 1
 	if m := yamlLine.FindStringSubmatchIndex(message); m != nil {
 		line, _ = strconv.Atoi(message[m[2]:m[3]])
 		message = message[:m[0]] + message[m[1]:]

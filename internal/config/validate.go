@@ -14,9 +14,7 @@ import (
 // Validate says everything that is wrong with the values as an *Error, without lines: it is for a Config that flags have changed.
 // Load has called it already.
 func (c Config) Validate() error {
-	var problems []Problem
-	problems = append(problems, c.problems(func(string) bool { return false })...)
-	return asError(problems)
+	return asError(c.problems(func(string) bool { return false }))
 }
 
 // problems checks each value by itself, then those that contradict each other; isSet tells the keys a file sets.
@@ -31,6 +29,9 @@ func (c Config) problems(isSet func(key string) bool) []Problem {
 	v.workers(c)
 	if c.Ejection.First > c.Ejection.Max {
 		v.wrong("ejection.first", "%s is longer than ejection.max, %s", c.Ejection.First, c.Ejection.Max)
+	}
+	if c.Telemetry.StaleAfter < c.Telemetry.Interval {
+		v.wrong("telemetry.stale_after", "%s is shorter than telemetry.interval, %s: every count would be stale", c.Telemetry.StaleAfter, c.Telemetry.Interval)
 	}
 	for _, key := range []string{"decision_log.bytes_max", "decision_log.files_max"} {
 		if c.DecisionLog.File == "" && isSet(key) {

@@ -1,0 +1,282 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "write the generated documents")
+
+func noEnv(string) (string, bool) { return "", false }
+
+func env(pairs map[string]string) func(string) (string, bool) {
+	return func(name string) (string, bool) { v, ok := pairs[name]; return v, ok }
+}
+
+func TestDefaultIsComplete(t *testing.T) {
+	if err := Default().Validate(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAnEmptyFileIsTheDefault(t *testing.T) {
+	for _, text := range []string{"", "\n", "# nothing\n", "---\n", "{}"} {
+		c, err := Parse("w.yaml", []byte(text), noEnv)
+		if err != nil || !reflect.DeepEqual(c, Default()) {
+			t.Errorf("%q: %v, %+v", text, err, c)
+		}
+	}
+}
+
+func TestEverySettingArrives(t *testing.T) {
+	text := `
+listen: 0.0.0.0:80
+admin: ""
+workers:
+  - HTTP://GPU-1:80/
+  - url: https://gpu-2:443
+    id: b
+    key: ${env.K}
+    in_flight_max: 64
+    model: m
+  - {url: "http://[::1]:9000"}
+policy: least-tokens
+drain_timeout: 1m30s
+timeouts: {connect: 1s, header: 0, idle_gap: "${env.GAP}"}
+body_bytes_max: 1GiB
+retries_max: 0
+in_flight_max: ${env.N}
+inject_usage: ${env.OFF}
+explain_headers: true
+access_log: true
+log_level: debug
+log_format: json
+decision_log: {file: "a$${b}.jsonl", bytes_max: 1048576, files_max: 2}
+index_bytes_max: 10MB
+telemetry: {interval: 2s, timeout: 3s, stale_after: 9s}
+state_dir: /var/lib/warmpath
+ejection: {after: 5, first: 2s, max: 2m}
+`
+	got, err := Parse("w.yaml", []byte(text), env(map[string]string{"K": "s3cret: x", "GAP": "7m", "N": "12", "OFF": "false"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Config{
+		Listen: "0.0.0.0:80",
+		Workers: []Worker{
+			{URL: "http://gpu-1", ID: "gpu-1"},
+			{URL: "https://gpu-2", ID: "b", Key: "s3cret: x", InFlightMax: 64, Model: "m"},
+			{URL: "http://[::1]:9000", ID: "[::1]:9000"},
+		},
+		Policy: "least-tokens", DrainTimeout: 90 * time.Second,
+		Timeouts:     Timeouts{Connect: time.Second, IdleGap: 7 * time.Minute},
+		BodyBytesMax: 1 << 30, InFlightMax: 12, ExplainHeaders: true, AccessLog: true, LogLevel: "debug", LogFormat: "json",
+		DecisionLog:   DecisionLog{File: "a${b}.jsonl", BytesMax: 1 << 20, FilesMax: 2},
+		IndexBytesMax: 10e6,
+		Telemetry:     Telemetry{Interval: 2 * time.Second, Timeout: 3 * time.Second, StaleAfter: 9 * time.Second},
+		StateDir:      "/var/lib/warmpath",
+		Ejection:      Ejection{After: 5, First: 2 * time.Second, Max: 2 * time.Minute},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+var wrongSettings = []struct{ text, want string }{
+	{"polcy: random", "w.yaml:1: polcy: unknown key; did you mean policy?"},
+	{"drain-timeout: 1s", "w.yaml:1: drain-timeout: unknown key; did you mean drain_timeout?"},
+	{"bodyBytesMax: 1", "w.yaml:1: bodyBytesMax: unknown key; did you mean body_bytes_max?"},
+	{"timeouts:\n  conect: 1s", "w.yaml:2: timeouts.conect: unknown key; did you mean timeouts.connect?"},
+	{"workers:\n- url: http://a\n  in_flght_max: 3", "w.yaml:3: workers[0].in_flght_max: unknown key; did you mean workers[0].in_flight_max?"},
+	{"connect: 1s", "w.yaml:1: connect: unknown key here; did you mean timeouts.connect?"},
+	{"ejection: {policy: random}", "w.yaml:1: ejection.policy: unknown key here; did you mean policy?"},
+	{"zzzzzzzzzz: 1", "w.yaml:1: zzzzzzzzzz: unknown key; known here: listen, admin"},
+	{"? [a]\n: 1", "w.yaml:1: unknown key"},
+	{"listen: 127.0.0.1:1\nlisten: 127.0.0.1:2", "w.yaml:2: listen: stands twice, first on line 1; keep one"},
+	{"timeouts: &t {connect: 1s}\nejection:\n  <<: *t", "w.yaml:3: ejection.<<: merge keys are not supported"},
+	{"policy: 5", `w.yaml:1: policy: wants a text, not the number "5"; put it in quotes if it is meant`},
+	{"policy: [a]", "w.yaml:1: policy: wants a text, not a list"},
+	{"workers: http://a", "w.yaml:1: workers: wants a list"},
+	{"workers: {url: http://a}", "w.yaml:1: workers: wants a list"},
+	{"workers: [[http://a]]", "w.yaml:1: workers[0]: wants keys and values, not a list"},
+	{"timeouts: 5s", "w.yaml:1: timeouts: wants keys and values, not the text"},
+	{"- a", "w.yaml:1: wants keys and values, not a list"},
+	{"retries_max: two", `w.yaml:1: retries_max: wants a whole number, not the text "two"`},
+	{"retries_max: 1.5", `w.yaml:1: retries_max: wants a whole number, not the number "1.5"`},
+	{"retries_max: \"2\"", `w.yaml:1: retries_max: wants a whole number, not the text "2"`},
+	{"access_log: yes", `w.yaml:1: access_log: wants true or false, not the text "yes"`},
+	{"access_log: 1", `w.yaml:1: access_log: wants true or false, not the number "1"`},
+	{"workers:", "w.yaml:1: workers: has no value; give it one or take the key out"},
+	{"drain_timeout: -5s", "w.yaml:1: drain_timeout: -5s is below the least, 0s"},
+	{"timeouts:\n  idle_gap: -1m", "w.yaml:2: timeouts.idle_gap: -1m0s is below the least, 0s"},
+	{"telemetry: {interval: 1ms}", "w.yaml:1: telemetry.interval: 1ms is below the least, 50ms"},
+	{"drain_timeout: 30", "w.yaml:1: drain_timeout: 30 has no unit; write 30s, 30ms or 30m"},
+	{"drain_timeout: 1.5", "w.yaml:1: drain_timeout: 1.5 has no unit"},
+	{"drain_timeout: soon", `w.yaml:1: drain_timeout: "soon" is no duration`},
+	{"drain_timeout: {s: 5}", "w.yaml:1: drain_timeout: wants a duration such as 30s, not keys and values"},
+	{"body_bytes_max: -1", "w.yaml:1: body_bytes_max: -1 is negative"},
+	{"body_bytes_max: big", `w.yaml:1: body_bytes_max: "big" is no size`},
+	{"body_bytes_max: 9000000TiB", "w.yaml:1: body_bytes_max: 9000000TiB is more than any machine has"},
+	{"retries_max: -1", "w.yaml:1: retries_max: -1 is below the least, 0"},
+	{"ejection: {after: 0}", "w.yaml:1: ejection.after: 0 is below the least, 1"},
+	{"workers: [http://a, {url: http://a/}]", "w.yaml:1: workers[1].url: http://a is workers[0] already"},
+	{"workers:\n- http://a:80\n- HTTP://A", "w.yaml:3: workers[1].url: http://a is workers[0] already"},
+	{"workers: [{url: http://a, id: x}, {url: http://b, id: x}]", `w.yaml:1: workers[1].id: "x" is the id of workers[0] already`},
+	{"workers: [{url: http://a, id: 'x y'}]", `w.yaml:1: workers[0].id: "x y" may have letters`},
+	{"workers: [{id: x}]", `w.yaml:1: workers[0].url: "" is no worker address`},
+	{"workers: [gpu-1:8000]", `w.yaml:1: workers[0].url: "gpu-1:8000" is no worker address; write http://host:port`},
+	{"workers: [http://a/v1]", "w.yaml:1: workers[0].url: http://a/v1: leave out /v1"},
+	{"workers: [http://a/x]", "w.yaml:1: workers[0].url: http://a/x: a path in a worker's address is not supported"},
+	{"workers: ['http://127.0.0.1:8800']", "is this router's own listen address"},
+	{"policy: warm_cost", `w.yaml:1: policy: "warm_cost" is not known; did you mean warm-cost?`},
+	{"policy: magic", `w.yaml:1: policy: "magic" is not known; choose one of warm-cost, `},
+	{"log_level: verbose", `w.yaml:1: log_level: "verbose" is not known; choose one of debug, info, warn, error`},
+	{"state_dir: ${env.NOPE}", "w.yaml:1: state_dir: ${env.NOPE}: the environment variable NOPE is not set or empty"},
+	{"state_dir: ${env.EMPTY}", "the environment variable EMPTY is not set or empty"},
+	{"state_dir: ${HOME}", `w.yaml:1: state_dir: "${HOME}" is no reference; write ${env.NAME}`},
+	{"state_dir: ${env.A", `has no closing brace`},
+	{"retries_max: ${env.WORD}", `w.yaml:1: retries_max: wants a whole number, not the expanded text of "${env.WORD}"`},
+	{"admin: 127.0.0.1:8800", "w.yaml:1: admin: 127.0.0.1:8800 clashes with listen, 127.0.0.1:8800"},
+	{"listen: :8801", "admin: 127.0.0.1:8801 clashes with listen, :8801"},
+	{"listen: '8800'", `w.yaml:1: listen: "8800" is no address`},
+	{"listen: 127.0.0.1:99999", `w.yaml:1: listen: port "99999" of "127.0.0.1:99999" is not a number from 0 to 65535`},
+	{"ejection: {first: 2m}", "w.yaml:1: ejection.first: 2m0s is longer than ejection.max, 1m0s"},
+	{"telemetry: {interval: 10s}", "w.yaml:1: telemetry.stale_after: 5s is shorter than telemetry.interval, 10s"},
+	{"decision_log: {bytes_max: 1GiB}", "w.yaml:1: decision_log.bytes_max: is set, but decision_log.file is not"},
+	{"policy: [", "w.yaml:1: not YAML: "},
+	{"a: b: c", "w.yaml:1: not YAML: "},
+	{"policy: random\n---\npolicy: random", "w.yaml:2: a second YAML document begins here"},
+}
+
+// CFG-01: a wrong setting, of whatever kind and at whatever level, is an error that names the line, the key and what to write.
+func TestWrongSettingsAreNamed_CFG_01(t *testing.T) {
+	for _, c := range wrongSettings {
+		_, err := Parse("w.yaml", []byte(c.text), env(map[string]string{"EMPTY": "", "WORD": "two"}))
+		var settings *Error
+		if !errors.As(err, &settings) {
+			t.Errorf("%q: got %v, want a *Error", c.text, err)
+			continue
+		}
+		if !strings.Contains(err.Error(), c.want) || len(settings.Problems) != 1 {
+			t.Errorf("%q:\n got %v\nwant %s", c.text, err, c.want)
+		}
+	}
+}
+
+func TestEveryProblemIsReportedAtOnceInTheOrderOfTheFile(t *testing.T) {
+	_, err := Parse("w.yaml", []byte("policy: magik\nretries_max: x\ntimeouts:\n  conect: 1s\n"), noEnv)
+	lines := strings.Split(fmt.Sprint(err), "\n")
+	if len(lines) != 3 {
+		t.Fatalf("want 3 problems, got\n%v", err)
+	}
+	for i, want := range []string{"w.yaml:1: policy:", "w.yaml:2: retries_max:", "w.yaml:4: timeouts.conect:"} {
+		if !strings.HasPrefix(lines[i], want) {
+			t.Errorf("line %d: %s, want %s", i, lines[i], want)
+		}
+	}
+}
+
+func TestSecretsAreNeverPrinted(t *testing.T) {
+	const canary = "S3CR3T"
+	for _, text := range []string{
+		"workers: [{url: 'http://u:S3CR3T@a'}]", "workers: [{url: 'http://a?key=S3CR3T'}]", "workers: [{url: 'ftp://u:S3CR3T@a'}]",
+		"workers: [{url: http://a, key: [S3CR3T]}]", "workers: ['http://u:S3CR3T@a:b:c']", "workers: [{url: 'http://a/#S3CR3T'}]",
+		"workers: [{url: http://a, key: '${env.K'}]",
+	} {
+		_, err := Parse("w.yaml", []byte(text), env(map[string]string{"K": canary}))
+		if err == nil || strings.Contains(err.Error(), canary) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	w := Worker{URL: "http://a", Key: canary}
+	asJSON, err := json.Marshal(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, printed := range []string{fmt.Sprint(w), fmt.Sprintf("%+v %#v %q", w, w, w.Key), string(asJSON), w.Key.LogValue().String()} {
+		if strings.Contains(printed, canary) {
+			t.Errorf("shows the key: %s", printed)
+		}
+	}
+}
+
+func TestWorkersFromFlagsAreHeldToTheSameRules(t *testing.T) {
+	c := Default()
+	c.Workers = []Worker{WorkerAt("http://a:8000"), WorkerAt("http://a:8000/")}
+	if err := c.Validate(); err == nil || err.Error() != "workers[1].url: http://a:8000 is workers[0] already; a worker listed twice would count as two" {
+		t.Error(err)
+	}
+	c.Workers = []Worker{WorkerAt("a:8000")}
+	if err := c.Validate(); err == nil {
+		t.Error("an address without a scheme passed")
+	}
+}
+
+func TestAFileThatCannotBeReadIsNamed(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "none.yaml")
+	if _, err := Load(missing); err == nil || err.Error() != missing+": no such file or directory" {
+		t.Error(err)
+	}
+	large := filepath.Join(t.TempDir(), "large.yaml")
+	if err := os.WriteFile(large, []byte(strings.Repeat("# comment\n", fileBytesMax/10+1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(large); err == nil || !strings.Contains(err.Error(), "larger than 4MiB") {
+		t.Error(err)
+	}
+}
+
+func TestSizesAreWrittenAsTheyAreRead(t *testing.T) {
+	for _, b := range []Bytes{0, 1, 1000, 1 << 10, 3 << 20, 1 << 40, 1<<30 + 1} {
+		if got, err := parseBytes(b.String()); got != b || err != nil {
+			t.Errorf("%d: %s, %v", b, got, err)
+		}
+	}
+}
+
+func TestTheExampleInTheReferenceIsValid(t *testing.T) {
+	_, rest, _ := strings.Cut(Reference(), "```yaml\n")
+	example, _, _ := strings.Cut(rest, "```")
+	c, err := Parse("example", []byte(example), env(map[string]string{"GPU2_KEY": "k"}))
+	if err != nil || len(c.Workers) != 2 {
+		t.Fatal(err, c.Workers)
+	}
+}
+
+func TestTheGeneratedDocumentsAreCurrent(t *testing.T) {
+	for name, want := range map[string]string{"config.schema.json": Schema(), "CONFIG.md": Reference()} {
+		file := filepath.Join("..", "..", "docs", name)
+		if *update {
+			if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := os.ReadFile(file); err != nil || string(got) != want {
+			t.Errorf("docs/%s is out of date: run make generate (%v)", name, err)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{"", "workers: [http://a]", "timeouts: {connect: 1s}", "a: &a [*a]", "workers: &w [*w]", "policy: ${env.X}",
+		"? {a: b}\n: c", "workers: [{url: 'http://[::1%25x]:1', key: !!binary aGk=}]", "listen: \"\\0\"", "---\n---\n", "body_bytes_max: 1KiBB"} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c, err := Parse("f", text, func(name string) (string, bool) { return name, true })
+		if err == nil {
+			err = c.Validate()
+			if err != nil {
+				t.Errorf("Parse passed what Validate refuses: %v", err)
+			}
+		}
+	})
+}
