@@ -1,5 +1,7 @@
 package llmapi
 
+import "bytes"
+
 // PartKind says what a Part's bytes are.
 type PartKind uint8
 
@@ -9,7 +11,7 @@ const (
 	Raw                        // any other JSON that the engine renders: tools, template arguments, calls and their arguments, token ids
 	Media                      // an image, audio, video or file: the whole JSON value
 	Reply                      // marks the start of something the model generated earlier; its span is empty; the Role follows
-	MessageEnd                 // marks the end of a message, of the system prompt or of the tools before it; its span is empty
+	MessageEnd                 // marks the end of a message, of the tools or of the system prompt; its span is empty
 )
 
 // Part is one piece of the conversation.
@@ -51,11 +53,134 @@ type Request struct {
 	StreamOptions Span // whole value; absent when there is none
 	IncludeUsage  bool // the client asked for usage in the stream
 	Tools         Span // whole value
+
+	scratch  []Part // sections in the body's order
+	sections [sectionCount]section
+	names    [nameCount]Span // raw contents of the strings above
+	limits   [limitCount]int // the fields that bound the answer
+	options  streamOptions
+	edit     [1]Edit
 }
 
+// section is a run of scratch parts: one top-level field's share of the conversation. Keeping them apart puts them
+// into the prompt's order and lets the last of duplicate keys win.
+type section struct {
+	from, to int // indexes into scratch; empty when absent
+	prompts  int
+	tokens   int // token ids
+}
+
+const (
+	nameSalt = iota
+	nameCacheKey
+	nameConversation
+	nameMetadataUser
+	nameUser
+	namePrevious
+	nameCount
+)
+
+// In the order of preference: the newer field of each API before the one it replaced.
+const (
+	limitCompletion = iota // max_completion_tokens
+	limitOutput            // max_output_tokens
+	limitTokens            // max_tokens
+	limitPredict           // n_predict
+	limitCount
+)
+
 // Scan reads body as a request of that API and fills r. Errors are *SyntaxError (not JSON, not an object, nested
-// deeper than DepthMax) and *FieldError (a field that routing needs has the wrong type).
+// deeper than DepthMax, not UTF-8) and *FieldError (a field that routing needs has the wrong type). A byte order mark
+// is skipped, as the engines do. The last of duplicate keys wins; keys are case-exact.
 func (r *Request) Scan(api API, body []byte) error {
-	*r = Request{API: api, Dialect: api.Dialect(), Parts: r.Parts[:0], ModelSpan: absent, StreamOptions: absent, Tools: absent, N: 1}
+	old := r.reset(api)
+	w := walker{scanner: scanner{b: body}, r: r}
+	start := 0
+	if bytes.HasPrefix(body, []byte("\xef\xbb\xbf")) {
+		start = 3
+	}
+	start = w.space(start)
+	end := start
+	switch {
+	case w.peek(start) == '{':
+		end = w.top(start)
+	case start == len(body):
+		end = w.fail(start, "the body is empty")
+	default:
+		end = w.fail(start, "the body is not a JSON object")
+	}
+	if end >= 0 {
+		if end = w.space(end); end < len(body) {
+			end = w.fail(end, "data after the JSON object")
+		} else {
+			end = w.utf8()
+		}
+	}
+	if end < 0 {
+		r.reset(api)
+		if w.wrong != nil {
+			return w.wrong
+		}
+		return &SyntaxError{Offset: w.at, What: w.what}
+	}
+	r.finish(body, start, old)
 	return nil
+}
+
+// remembered holds the strings of the scan before, to be used again when they are the same.
+type remembered struct{ model, salt, session, user, conversation, previous string }
+
+func (r *Request) reset(api API) remembered {
+	old := remembered{r.Model, r.CacheSalt, r.Session, r.User, r.Conversation, r.PreviousResponse}
+	*r = Request{
+		API: api, Dialect: api.Dialect(), N: 1, Prompts: 1, Parts: r.Parts[:0], scratch: r.scratch[:0],
+		ModelSpan: absent, StreamOptions: absent, Tools: absent,
+	}
+	for i := range r.names {
+		r.names[i] = absent
+	}
+	return old
+}
+
+// finish decodes the strings, weighs alternatives and puts the sections into the prompt's order.
+func (r *Request) finish(body []byte, start int, old remembered) {
+	if r.ModelSpan.Found() {
+		r.Model = decode(body[r.ModelSpan.Start+1:r.ModelSpan.End-1], old.model)
+		r.HasModel = r.Model != ""
+	}
+	name := func(which int, old string) string { return decode(r.names[which].Of(body), old) }
+	r.CacheSalt = name(nameSalt, old.salt)
+	r.Conversation = name(nameConversation, old.conversation)
+	r.PreviousResponse = name(namePrevious, old.previous)
+	if r.User = name(nameMetadataUser, old.user); r.User == "" {
+		r.User = name(nameUser, old.user)
+	}
+	if r.Session = name(nameCacheKey, old.session); r.Session == "" {
+		if r.Session = r.Conversation; r.Session == "" {
+			r.Session = r.User
+		}
+	}
+	for _, n := range r.limits {
+		if n > 0 {
+			r.MaxTokens = n
+			break
+		}
+	}
+	r.options.open = start
+	prompts := 0
+	for _, sec := range r.sections {
+		r.Parts = append(r.Parts, r.scratch[sec.from:sec.to]...)
+		r.TokenCount += sec.tokens
+		prompts = max(prompts, sec.prompts)
+	}
+	r.Prompts = max(prompts, 1)
+	r.TokenIDs = r.TokenCount > 0
+	for _, p := range r.Parts {
+		switch p.Kind {
+		case Text, Raw:
+			r.TextBytes += p.Len()
+		case Media:
+			r.MediaParts++
+		}
+	}
 }

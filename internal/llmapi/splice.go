@@ -23,8 +23,46 @@ func Splice(body []byte, edits ...Edit) []byte {
 	return append(out, body[at:]...)
 }
 
+// streamOptions is where usage can be asked for.
+type streamOptions struct {
+	open       int  // the body's opening brace
+	object     bool // stream_options is an object
+	null       bool // or null
+	empty      bool // an object without members
+	include    Span // the value of the last include_usage
+	continuous bool // continuous_usage_stats is set: with usage on, every event would carry it
+}
+
+var (
+	optionWhole  = []byte(`{"include_usage":true}`)
+	optionField  = []byte(`"stream_options":{"include_usage":true},`)
+	optionMember = []byte(`"include_usage":true,`)
+	optionTrue   = []byte(`true`)
+)
+
 // InjectUsage returns the edits that make an engine report usage in the stream, nil when there is nothing to do: the
-// client asked itself, the request does not stream, or its API reports usage anyway.
+// client asked itself, the request does not stream, its API reports usage anyway, or stream_options is not something
+// an engine would accept. The edits are valid until the next Scan.
 func (r *Request) InjectUsage(body []byte) []Edit {
-	return nil
+	o := r.options
+	if !r.Stream || r.IncludeUsage || r.API != Chat && r.API != Completions {
+		return nil
+	}
+	e := &r.edit[0]
+	switch {
+	case !r.StreamOptions.Found():
+		*e = Edit{Span{o.open + 1, o.open + 1}, optionField}
+	case o.null:
+		*e = Edit{r.StreamOptions, optionWhole}
+	case !o.object || o.continuous:
+		return nil
+	case o.include.Found():
+		*e = Edit{o.include, optionTrue}
+	case o.empty:
+		*e = Edit{r.StreamOptions, optionWhole}
+	default:
+		at := r.StreamOptions.Start + 1
+		*e = Edit{Span{at, at}, optionMember}
+	}
+	return r.edit[:]
 }

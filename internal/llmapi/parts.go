@@ -1,0 +1,214 @@
+package llmapi
+
+import "bytes"
+
+// add notes a part. Its bytes have been scanned already, so that an error leaves no part behind that matters.
+func (w *walker) add(kind PartKind, start, end int) {
+	w.r.scratch = append(w.r.scratch, Part{kind, Span{start, end}})
+}
+
+// mark notes a part without bytes.
+func (w *walker) mark(kind PartKind, at int) { w.add(kind, at, at) }
+
+// text notes the contents of the string at val.
+func (w *walker) text(val, depth int) int {
+	end := w.value(val, depth)
+	if end > val+2 {
+		w.add(Text, val+1, end-1)
+	}
+	return end
+}
+
+// raw notes a value as it is. SDKs send back what an engine's reply left empty (refusal null, tool_calls []), other
+// clients leave it out: neither is part of the prompt.
+func (w *walker) raw(val, depth int) int {
+	end := w.value(val, depth)
+	if end < 0 || w.b[val] == 'n' || end == val+2 && (w.b[val] == '[' || w.b[val] == '"') {
+		return end
+	}
+	w.add(Raw, val, end)
+	return end
+}
+
+// messages walks a list of messages.
+func (w *walker) messages(val int, field string) int {
+	if c := w.peek(val); c != '[' {
+		if w.value(val, 1) < 0 {
+			return -1
+		}
+		return w.refuse(val, field, "an array")
+	}
+	list := w.array(val, 1)
+	for list.next() {
+		list.i = w.message(list.val, list.depth, field)
+	}
+	return list.i
+}
+
+// items walks what Responses has for messages: a string stands for one message of the user.
+func (w *walker) items(val int) int {
+	switch w.peek(val) {
+	case '"':
+		end := w.text(val, 1)
+		w.mark(MessageEnd, end)
+		return end
+	case '[':
+		return w.messages(val, "input")
+	}
+	if w.value(val, 1) < 0 {
+		return -1
+	}
+	return w.refuse(val, "input", "a string or an array")
+}
+
+// message walks one message or item: its role comes first whatever the order of its members, and what the model
+// generated is marked as a reply.
+func (w *walker) message(val, depth int, field string) int {
+	if c := w.peek(val); c != '{' {
+		if w.value(val, depth) < 0 {
+			return -1
+		}
+		return w.refuse(val, field, "an array of objects")
+	}
+	r := w.r
+	first := len(r.scratch)
+	w.mark(Role, val)
+	var role, kind Span
+	m := w.object(val, depth)
+	for m.next() {
+		switch string(m.key) {
+		case "role":
+			if m.i = w.value(m.val, m.depth); m.i > 0 && w.b[m.val] != '"' {
+				return w.refuse(m.val, field+".role", "a string")
+			}
+			role = Span{m.val + 1, m.i - 1}
+		case "type":
+			if m.i = w.value(m.val, m.depth); w.peek(m.val) == '"' {
+				kind = Span{m.val + 1, m.i - 1}
+			}
+		case "content", "output":
+			m.i = w.content(m.val, m.depth)
+		case "id", "status", "index", "cache_control", "annotations":
+			m.i = w.value(m.val, m.depth) // bookkeeping that no template renders and that may change from turn to turn
+		default:
+			m.i = w.raw(m.val, m.depth)
+		}
+	}
+	if m.i < 0 {
+		return -1
+	}
+	if role.Len() == 0 {
+		role = kind
+	}
+	if role.Len() > 0 {
+		r.scratch[first].Span = role
+	}
+	if generated(role.Of(w.b)) {
+		w.mark(Reply, val)
+		copy(r.scratch[first+1:], r.scratch[first:])
+		r.scratch[first] = Part{Reply, Span{val, val}}
+	}
+	w.mark(MessageEnd, m.i)
+	return m.i
+}
+
+// generated tells whether a message of that role, or an item of that type, was made by the model.
+func generated(role []byte) bool {
+	return string(role) == "assistant" || string(role) == "reasoning" ||
+		bytes.HasSuffix(role, []byte("_call")) // function_call, web_search_call, ...
+}
+
+// content walks a message's content: a string or a list of blocks.
+func (w *walker) content(val, depth int) int {
+	switch w.peek(val) {
+	case '"':
+		return w.text(val, depth)
+	case '[':
+		list := w.array(val, depth)
+		for list.next() {
+			list.i = w.block(list.val, list.depth)
+		}
+		return list.i
+	}
+	return w.raw(val, depth)
+}
+
+// block walks one content block. Text comes out as if the content were a plain string, because to the engines it is
+// the same; cache_control moves from turn to turn and is none of the prompt.
+func (w *walker) block(val, depth int) int {
+	if w.peek(val) != '{' {
+		return w.content(val, depth)
+	}
+	m := w.object(val, depth)
+	for m.next() {
+		switch string(m.key) {
+		case "text", "content", "refusal":
+			m.i = w.content(m.val, m.depth)
+		case "type", "cache_control", "citations", "annotations", "logprobs", "index", "status":
+			m.i = w.value(m.val, m.depth)
+		case "image_url", "video_url", "audio_url", "input_audio", "image", "video", "audio", "source", "file",
+			"file_data", "file_id", "file_url", "image_data":
+			if m.i = w.value(m.val, m.depth); w.peek(m.val) != 'n' {
+				w.add(Media, m.val, m.i)
+			}
+		default:
+			m.i = w.raw(m.val, m.depth)
+		}
+	}
+	return m.i
+}
+
+// inputs walks a prompt: a string, a list of strings, token ids or a list of such lists. A run of ids is one Raw
+// part without the brackets, so that a longer prompt begins with the bytes of a shorter one.
+func (w *walker) inputs(val, depth int, sec *section, field []byte) int {
+	switch c := w.peek(val); {
+	case c == '"':
+		sec.prompts = 1
+		return w.text(val, depth)
+	case c == '{':
+		sec.prompts = 1
+		return w.block(val, depth)
+	case c != '[':
+		end := w.value(val, depth)
+		if end > 0 && w.r.API != Other {
+			return w.refuse(val, string(field), "a string or an array")
+		}
+		return end
+	}
+	list := w.array(val, depth)
+	ids := absent
+	flush := func() {
+		if ids.Found() {
+			w.add(Raw, ids.Start, ids.End)
+			ids = absent
+		}
+	}
+	for list.next() {
+		switch c := w.peek(list.val); {
+		case c == '[':
+			flush()
+			var inner section
+			list.i = w.inputs(list.val, list.depth, &inner, field)
+			sec.tokens += inner.tokens
+			sec.prompts++
+			w.mark(MessageEnd, list.i)
+		case c == '"' || c == '{':
+			flush()
+			list.i = w.block(list.val, list.depth)
+			sec.prompts++
+			w.mark(MessageEnd, list.i)
+		case c >= '0' && c <= '9':
+			list.i = w.value(list.val, list.depth)
+			if !ids.Found() {
+				ids.Start = list.val
+				sec.prompts++
+			}
+			ids.End = list.i
+			sec.tokens++
+		default:
+			list.i = w.value(list.val, list.depth)
+		}
+	}
+	flush()
+	return list.i
+}

@@ -1,0 +1,194 @@
+package llmapi
+
+import (
+	"math"
+	"strconv"
+	"unicode/utf8"
+)
+
+// members steps through an object: after next, key is the decoded name and val the index of the value's first byte;
+// the caller then stores the index after the value in i (-1 when it failed).
+type members struct {
+	s     *scanner
+	depth int // containers open around the members' values
+	i     int
+	begun bool
+	key   []byte
+	val   int
+}
+
+// object opens the object whose brace is at i.
+func (s *scanner) object(i, depth int) members {
+	return members{s: s, depth: depth + 1, i: s.open(i, depth)}
+}
+
+func (s *scanner) open(i, depth int) int {
+	if depth >= DepthMax {
+		return s.fail(i, deep)
+	}
+	return i + 1
+}
+
+// next is false at the end (i is then the index after the brace) and on an error (i is -1).
+func (m *members) next() bool {
+	s := m.s
+	if m.i < 0 {
+		return false
+	}
+	m.i = s.space(m.i)
+	c := s.peek(m.i)
+	if c == '}' {
+		m.i++
+		return false
+	}
+	if m.begun {
+		if c != ',' {
+			m.i = s.fail(m.i, "expected a comma or the end of the object")
+			return false
+		}
+		m.i = s.space(m.i + 1)
+	}
+	m.begun = true
+	start := m.i + 1
+	s.escaped = false
+	end := s.key(m.i)
+	if end < 0 {
+		m.i = -1
+		return false
+	}
+	m.val = s.space(end)
+	for end--; s.b[end] != '"'; end-- { // back over the colon and the space before it
+	}
+	m.key = s.b[start:end]
+	if s.escaped {
+		m.key = unescape(m.key)
+	}
+	return true
+}
+
+// elements steps through an array as members does through an object.
+type elements struct {
+	s     *scanner
+	depth int
+	i     int
+	begun bool
+	val   int
+}
+
+// array opens the array whose bracket is at i.
+func (s *scanner) array(i, depth int) elements {
+	return elements{s: s, depth: depth + 1, i: s.open(i, depth)}
+}
+
+func (e *elements) next() bool {
+	s := e.s
+	if e.i < 0 {
+		return false
+	}
+	e.i = s.space(e.i)
+	c := s.peek(e.i)
+	if c == ']' && !e.begun {
+		e.i++
+		return false
+	}
+	if e.begun {
+		if c == ']' {
+			e.i++
+			return false
+		}
+		if c != ',' {
+			e.i = s.fail(e.i, "expected a comma or the end of the array")
+			return false
+		}
+		e.i = s.space(e.i + 1)
+	}
+	e.begun = true
+	e.val = e.i
+	return true
+}
+
+// unescape decodes the contents of a string that the scanner has accepted.
+func unescape(raw []byte) []byte {
+	out := make([]byte, 0, len(raw))
+	s := scanner{b: raw}
+	for i := 0; i < len(raw); {
+		c := raw[i]
+		if c != '\\' {
+			out = append(out, c)
+			i++
+			continue
+		}
+		switch c = raw[i+1]; c {
+		case 'b':
+			c = '\b'
+		case 'f':
+			c = '\f'
+		case 'n':
+			c = '\n'
+		case 'r':
+			c = '\r'
+		case 't':
+			c = '\t'
+		case 'u':
+			r := s.hex4(i + 2)
+			i += 6
+			if r >= 0xd800 && r <= 0xdfff {
+				r = (r-0xd800)<<10 + s.hex4(i+2) - 0xdc00 + 0x10000
+				i += 6
+			}
+			out = utf8.AppendRune(out, r)
+			continue
+		}
+		out = append(out, c)
+		i += 2
+	}
+	return out
+}
+
+// decode is the string whose raw contents these are. It returns old when that is the same, so that a pooled scan of
+// like requests allocates nothing.
+func decode(raw []byte, old string) string {
+	for _, c := range raw {
+		if c == '\\' {
+			raw = unescape(raw)
+			break
+		}
+	}
+	if string(raw) == old {
+		return old
+	}
+	return string(raw)
+}
+
+// countMax bounds every count that is read: a larger one is absurd.
+const countMax = math.MaxInt32
+
+// whole reads a whole number, 10.0 and 1e3 included; ok is false for anything else. It may be infinite.
+func whole(raw []byte) (f float64, ok bool) {
+	if len(raw) == 0 || raw[0] != '-' && (raw[0] < '0' || raw[0] > '9') {
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil && !math.IsInf(f, 0) {
+		return 0, false
+	}
+	return f, f == math.Trunc(f)
+}
+
+// count reads a count that was reported: a negative or absurd one is none.
+func count(raw []byte) (n int, ok bool) {
+	f, ok := whole(raw)
+	if !ok || f < 0 || f > countMax {
+		return 0, false
+	}
+	return int(f), true
+}
+
+// clamp reads a number that was asked for, 0 when it is not a whole number.
+func clamp(raw []byte) int {
+	f, ok := whole(raw)
+	if !ok {
+		return 0
+	}
+	return int(max(-countMax, min(countMax, f)))
+}
