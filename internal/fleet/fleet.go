@@ -150,14 +150,14 @@ func (f *Fleet) Remove(id string) (*Worker, error) {
 }
 
 // Restart replaces a worker whose engine began anew at the same address: a new incarnation with fresh load, health, telemetry and
-// slot, in the same place. Whether it drains is the operator's word and stays. The old instance is gone as after Remove.
+// slot, in the same place. Whether it drains and its own cap are the operator's word and stay. The old instance is gone as after Remove.
 func (f *Fleet) Restart(id string, now time.Time) (*Worker, error) {
 	old := f.byID[id]
 	if old == nil {
 		return nil, fmt.Errorf("no worker %q in the fleet", id)
 	}
 	w := f.instance(id, old.URL, now)
-	w.draining = old.draining
+	w.draining, w.inFlightMax = old.draining, old.inFlightMax
 	f.byID[id] = w
 	f.workers = slices.Clone(f.workers)
 	f.workers[slices.Index(f.workers, old)] = w

@@ -7,7 +7,7 @@ type Fault uint8
 
 // The faults.
 const (
-	Refused Fault = iota // nobody listens, or the connection could not be made in time
+	RefusedConnection Fault = iota // nobody listens, or the connection could not be made in time
 	Reset                          // the connection broke before the answer was whole
 	Timeout                        // no header, or no byte, within the configured time
 	BadShape                       // the answer is not HTTP, or not what the dialect allows

@@ -25,7 +25,7 @@ const (
 	Succeeded Outcome = iota
 	Cancelled         // its client left
 	Failed            // the worker broke
-	TurnedAway        // the worker said no: 4xx, 429, 503
+	Refused           // the worker said no: 4xx, 429, 503
 )
 
 type phase uint8
@@ -238,7 +238,7 @@ func (w *Worker) stayed(r *Reservation, now time.Time, o Outcome) {
 	if o == Succeeded {
 		w.owed.alive = now
 	}
-	if o == Failed || o == TurnedAway || (o == Cancelled && r.phase == prefilling) {
+	if o == Failed || o == Refused || (o == Cancelled && r.phase == prefilling) {
 		return
 	}
 	began := r.dispatched

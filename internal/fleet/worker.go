@@ -18,6 +18,8 @@ type Worker struct {
 	draining bool
 	gone     bool
 
+	inFlightMax int // 0: the fleet's
+
 	info     Info
 	counts   Counts
 	observed bool
@@ -152,9 +154,15 @@ func (w *Worker) Draining() bool { return w.draining }
 // Gone reports whether this instance has left the fleet, by Remove or Restart. Nothing learned from its answers concerns a successor.
 func (w *Worker) Gone() bool { return w.gone }
 
-// InFlightMax is the cap on requests in flight: the configured one, else twice the engine's batch slots (one batch runs, one waits),
-// else 0, which is none.
+// SetInFlightMax gives this worker a cap of its own; 0 leaves it to Options.InFlightMax and the engine.
+func (w *Worker) SetInFlightMax(n int) { w.inFlightMax = max(0, n) }
+
+// InFlightMax is the cap on requests in flight: the worker's own, else the fleet's, else twice the engine's batch slots (one batch
+// runs, one waits), else 0, which is none.
 func (w *Worker) InFlightMax() int {
+	if w.inFlightMax > 0 {
+		return w.inFlightMax
+	}
 	if m := w.fleet.opts.InFlightMax; m > 0 {
 		return m
 	}

@@ -155,7 +155,7 @@ func hard(now time.Time, c *candidate, req *Request, contextMax int) verdict {
 			return outEjected
 		}
 		return outDown
-	case c.contextMax > 0 && req.PromptTokens > c.contextMax && (contextMax == 0 || c.contextMax < min(contextMax, req.PromptTokens)):
+	case c.contextMax > 0 && req.PromptTokens > c.contextMax && (contextMax == 0 || c.contextMax < contextMax):
 		return outContext
 	}
 	return in
@@ -194,8 +194,8 @@ func (s *Scheduler) census() string {
 		n[s.cands[i].out]++
 	}
 	var parts []string
-	for v := outOnly; v < softened; v++ {
-		if n[v] > 0 && v != outOnly {
+	for v := outTried; v < softened; v++ {
+		if n[v] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n[v], v))
 		}
 	}
@@ -246,7 +246,7 @@ func (s *Scheduler) soften(now time.Time, req *Request) string {
 func soft(now time.Time, c *candidate, req *Request) (bit uint8) {
 	w, l := c.worker, &c.load
 	if c.contextMax > 0 && req.PromptTokens+req.MaxTokens > c.contextMax {
-		bit |= 1 << (outAnswer - outAnswer)
+		bit |= 1
 	}
 	if kv := w.KVTokensMax(); kv > 0 && (req.PromptTokens > kv || l.KVHeldTokens+req.PromptTokens > 2*kv) {
 		bit |= 1 << (outRoom - outAnswer)

@@ -148,9 +148,3 @@ func (s *Scheduler) least(warm *Request, score func(*candidate) float64, seconds
 	}
 	return chosen
 }
-
-// nextTurn numbers the choices.
-func (s *Scheduler) nextTurn() uint64 {
-	s.turn++
-	return s.turn
-}

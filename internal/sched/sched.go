@@ -201,7 +201,9 @@ func (s *Scheduler) Place(now time.Time, req Request) (Decision, *fleet.Reservat
 
 	c := &s.cands[chosen]
 	r := s.fleet.Reserve(c.worker, c.need(j), now)
-	s.slots[c.worker.Slot].turn = s.nextTurn()
+	s.seen.add(c.uncached, c.cached, j.output)
+	s.turn++
+	s.slot(c.worker).turn = s.turn
 	if s.index != nil && len(req.Chain.Keys) > 0 {
 		s.index.Enter(c.worker.Slot, req.Chain, now.UnixNano())
 	}

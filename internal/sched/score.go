@@ -298,7 +298,6 @@ func (s *Scheduler) explain(chosen int, reason, relaxed string, j judgement) Dec
 	for r, i := range best[:n] {
 		d.Rows[r] = s.cands[i].row()
 	}
-	s.seen.add(c.uncached, c.cached, j.output)
 	return d
 }
 
