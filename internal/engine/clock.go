@@ -7,7 +7,7 @@ import (
 
 // lateMax is how far behind its clock the engine may run and still catch up with shorter sleeps. Beyond it the missed
 // time is written off (Stats.Slip), so that a busy machine makes the engine slower, not bursty.
-const lateMax = 50 * time.Millisecond
+const lateMax = 20 * time.Millisecond
 
 // Run steps the engine in wall time until the context ends, and returns nil. It is called once; requests that are still
 // in the engine then are cut off.

@@ -231,7 +231,8 @@ func (c *Core) admit(now time.Duration, budget int) {
 		s.computed = len(c.matched) * c.cache.blockTokens
 		s.state, s.opening = running, true
 		if s.Preemptions == 0 {
-			s.Admitted, s.CachedTokens = now, s.computed
+			// A step may have begun, on the virtual clock, just before a request came that it takes along.
+			s.Admitted, s.CachedTokens = max(now, s.Arrived), s.computed
 			c.counts.QueriedTokens += uint64(s.PromptTokens)
 			c.counts.HitTokens += uint64(s.computed)
 		}
