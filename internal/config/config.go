@@ -25,6 +25,7 @@ import (
 	"github.com/warmpath/warmpath/internal/declog"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/prefix"
+	"github.com/warmpath/warmpath/internal/sched"
 )
 
 // Config is the whole configuration. A Config made by Default or Load is complete: no field needs a further default.
@@ -93,7 +94,7 @@ func Default() Config {
 	return Config{
 		Listen:        "127.0.0.1:8800",
 		Admin:         "127.0.0.1:8801",
-		Policy:        "warm-cost",
+		Policy:        sched.DefaultPolicy,
 		DrainTimeout:  30 * time.Second,
 		Timeouts:      Timeouts{Connect: 2 * time.Second, IdleGap: 5 * time.Minute},
 		BodyBytesMax:  64 << 20,

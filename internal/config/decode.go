@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/warmpath/warmpath/internal/sched"
 )
 
 // decoder walks the YAML nodes along the Config's own types. The YAML library's strict mode was not enough: it knows neither key
@@ -64,7 +66,7 @@ func fieldsOf(t reflect.Type) []field {
 			f.enum = strings.Split(values, ",")
 		}
 		if name == "policy" {
-			f.enum = policyNames()
+			f.enum = sched.PolicyNames()
 		}
 		fields = append(fields, f)
 	}

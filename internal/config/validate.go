@@ -213,8 +213,3 @@ func (w *Worker) complete() {
 		w.ID = host
 	}
 }
-
-// policyNames are the values of policy.
-func policyNames() []string {
-	return []string{"warm-cost", "round-robin", "random", "least-requests", "least-tokens", "session-hash"}
-}
