@@ -48,6 +48,7 @@ workers:
     in_flight_max: 64
     model: m
   - {url: "http://[::1]:9000"}
+  - http://front/gpu/3/
 policy: least-tokens
 drain_timeout: 1m30s
 timeouts: {connect: 1s, header: 0, idle_gap: "${env.GAP}"}
@@ -75,6 +76,7 @@ ejection: {after: 5, first: 2s, max: 2m}
 			{URL: "http://gpu-1", ID: "gpu-1"},
 			{URL: "https://gpu-2", ID: "b", Key: "s3cret: x", InFlightMax: 64, Model: "m"},
 			{URL: "http://[::1]:9000", ID: "[::1]:9000"},
+			{URL: "http://front/gpu/3", ID: "front-gpu-3"},
 		},
 		Policy: "least-tokens", DrainTimeout: 90 * time.Second,
 		Timeouts:     Timeouts{Connect: time.Second, IdleGap: 7 * time.Minute},
@@ -134,10 +136,10 @@ var wrongSettings = []struct{ text, want string }{
 	{"workers: [{id: x}]", `w.yaml:1: workers[0].url: "" is no worker address`},
 	{"workers: [gpu-1:8000]", `w.yaml:1: workers[0].url: "gpu-1:8000" is no worker address; write http://host:port`},
 	{"workers: [http://a/v1]", "w.yaml:1: workers[0].url: http://a/v1: leave out /v1"},
-	{"workers: [http://a/x]", "w.yaml:1: workers[0].url: http://a/x: a path in a worker's address is not supported"},
+	{"workers: [http://a/x/v1/]", "w.yaml:1: workers[0].url: http://a/x/v1/: leave out /v1"},
 	{"workers: ['http://127.0.0.1:8800']", "is this router's own listen address"},
 	{"policy: warm_cost", `w.yaml:1: policy: "warm_cost" is not known; did you mean warm-cost?`},
-	{"policy: magic", `w.yaml:1: policy: "magic" is not known; choose one of warm-cost, `},
+	{"policy: magic", `w.yaml:1: policy: "magic" is not known; choose one of least-requests, `},
 	{"log_level: verbose", `w.yaml:1: log_level: "verbose" is not known; choose one of debug, info, warn, error`},
 	{"state_dir: ${env.NOPE}", "w.yaml:1: state_dir: ${env.NOPE}: the environment variable NOPE is not set or empty"},
 	{"state_dir: ${env.EMPTY}", "the environment variable EMPTY is not set or empty"},

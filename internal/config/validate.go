@@ -174,10 +174,8 @@ func (w Worker) urlProblem(listen string) string {
 		return where + " carries a user or password; write it as the worker's key: {url: " + where + ", key: \"${env.NAME}\"}"
 	case u.RawQuery != "" || u.Fragment != "":
 		return where + " has something after ? or #; write http://host:port alone"
-	case strings.Trim(u.Path, "/") == "v1":
-		return where + u.Path + ": leave out " + u.Path + ", it is added to each request"
-	case strings.Trim(u.Path, "/") != "":
-		return where + u.Path + ": a path in a worker's address is not supported; write " + where
+	case strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/v1"):
+		return where + u.Path + ": leave out /v1, each request brings it along"
 	case u.Hostname() == "":
 		return fmt.Sprintf("%q names no host; write http://host:port", w.URL)
 	}
@@ -208,8 +206,9 @@ func (w *Worker) complete() {
 	host := strings.ToLower(u.Host)
 	port := map[string]string{"http": ":80", "https": ":443"}[u.Scheme]
 	host = strings.TrimSuffix(strings.TrimSuffix(host, port), ":")
-	w.URL = u.Scheme + "://" + host
+	folder := strings.TrimRight(u.EscapedPath(), "/")
+	w.URL = u.Scheme + "://" + host + folder
 	if w.ID == "" {
-		w.ID = host
+		w.ID = host + strings.ReplaceAll(folder, "/", "-")
 	}
 }
