@@ -1,0 +1,255 @@
+package upstream
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// exchange is one request and its answer on one connection. It is the Body of its Response.
+//
+// Three parties touch it: the caller (everything), the writer of a large body (sent, touched, writeErr before written is
+// closed), and the end of the context (only closes the connection).
+type exchange struct {
+	client *lean
+	c      *conn
+	req    *Request
+	ctx    context.Context
+	reused bool
+
+	stop     func() bool // takes back the call of abort; false when that has started
+	sent     atomic.Bool // the whole request was written
+	touched  atomic.Bool // BodyReader was read
+	headCame atomic.Bool
+	answered bool          // some byte of an answer came
+	written  chan struct{} // closed when the writer in the background is done; nil without one
+	writeErr error
+
+	resp    Response
+	framing framing
+	lent    []byte // decoded body bytes not handed out yet
+	err     error  // what comes after lent
+	over    bool   // the connection is no longer ours
+}
+
+// run sends the request and waits for the head of the final answer.
+func (x *exchange) run() (*Response, *Error) {
+	x.c.rd.take()
+	if x.ctx.Done() != nil {
+		x.stop = context.AfterFunc(x.ctx, x.abort)
+	}
+	x.c.setWait(x.client.o.HeaderTimeout)
+	sendErr := x.send()
+	if sendErr != nil {
+		x.c.setWait(lastWordsWait)
+	}
+	h, err := x.await()
+	x.answered = x.c.rd.came
+	if err != nil {
+		if sendErr != nil && !x.answered {
+			err = sendErr
+		}
+		return nil, x.broken(err)
+	}
+	x.headCame.Store(true)
+	if sendErr != nil {
+		h.keep = false
+	}
+	x.c.setWait(x.client.o.IdleGap)
+	x.c.respectKeepAlive(h.keepAlive)
+	x.framing = newFraming(&h, x.req.Method, x.client.o.HeadBytesMax)
+	x.resp = Response{Status: h.status, Header: h.header, ContentLength: h.length, Body: x, Reused: x.reused}
+	if x.framing.state == untilClose {
+		h.keep = false
+	}
+	if !h.keep {
+		x.c.lifetime = 0
+	}
+	if x.framing.state == ended {
+		x.err = io.EOF
+		x.finish(true)
+	}
+	return &x.resp, nil
+}
+
+// await reads heads until one is final.
+func (x *exchange) await() (head, error) {
+	for range interimMax {
+		b, err := x.c.rd.readHead(x.client.o.HeadBytesMax)
+		if err != nil {
+			return head{}, err
+		}
+		h, err := parseHead(b)
+		if err != nil || h.status >= 200 {
+			return h, err
+		}
+		if h.status == http.StatusSwitchingProtocols {
+			return h, shapeError("status 101 without an Upgrade having been asked for")
+		}
+	}
+	return head{}, shapeError(fmt.Sprintf("more than %d interim answers", interimMax))
+}
+
+// abort runs when the context ends. Half a request is cut off with a reset, so that the worker need not read up to its
+// end to learn of it; after a whole one an ordinary close is what every server watches for.
+func (x *exchange) abort() {
+	if !x.sent.Load() {
+		x.c.nc.SetLinger(0)
+	}
+	x.c.nc.Close()
+}
+
+// broken ends the exchange after an error and describes it.
+func (x *exchange) broken(err error) *Error {
+	if errors.Is(err, net.ErrClosed) && x.written != nil {
+		select {
+		case <-x.written: // it closed the connection under the reader, unless it was abort
+			err = cmp.Or(x.writeErr, err)
+		default:
+		}
+	}
+	x.finish(false)
+	e := &Error{Reused: x.reused, Sent: x.sent.Load(), URL: x.client.base.name}
+	e.Class, e.Err = classify(x.ctx, err)
+	return e
+}
+
+// repeatable says that the body can be sent once more.
+func (x *exchange) repeatable() bool { return !x.req.streams() || !x.touched.Load() }
+
+// finish gives the connection back when the exchange went cleanly to its end, and closes it otherwise. Afterwards
+// nobody reads Request.Body any more.
+func (x *exchange) finish(clean bool) {
+	if x.over {
+		return
+	}
+	x.over = true
+	c := x.c
+	keep := clean && c.lifetime > 0 && len(c.rd.buffered()) == 0 && x.sent.Load()
+	if x.stop != nil && !x.stop() {
+		keep = false // abort has closed it, or is about to
+	}
+	c.rd.release()
+	if keep {
+		c.setWait(0)
+		if x.written != nil {
+			c.nc.SetWriteDeadline(time.Time{})
+		}
+		x.client.pool.put(c)
+		return
+	}
+	if !x.sent.Load() {
+		c.nc.SetLinger(0)
+	}
+	c.nc.Close()
+	if x.written != nil && !x.req.streams() {
+		<-x.written // at once: its write fails with the connection closed
+	}
+}
+
+func (x *exchange) Next() ([]byte, error) {
+	for len(x.lent) == 0 {
+		if x.err != nil {
+			return nil, x.fail()
+		}
+		if x.decode(); len(x.lent) > 0 || x.err != nil {
+			continue
+		}
+		if err := x.c.rd.fill(); err != nil {
+			x.ends(err)
+		}
+	}
+	p := x.lent
+	x.lent = nil
+	return p, nil
+}
+
+// decode takes what the buffer holds.
+func (x *exchange) decode() {
+	var err error
+	x.lent, err = x.framing.take(&x.c.rd)
+	if err != nil {
+		x.err = err
+	} else if x.framing.state == ended {
+		x.err = io.EOF
+	}
+}
+
+// ends notes a failed read: the end of a body that lasts as long as its connection, or a broken one.
+func (x *exchange) ends(err error) {
+	if err == io.EOF {
+		err = x.framing.close()
+	}
+	if err == nil {
+		err = io.EOF
+	}
+	x.err = err
+}
+
+// fail ends the exchange with x.err and turns that into what the caller is told, now and ever after.
+func (x *exchange) fail() error {
+	if x.err == io.EOF {
+		x.finish(true)
+	} else if _, told := x.err.(*Error); !told {
+		x.err = x.broken(x.err)
+	}
+	return x.err
+}
+
+func (x *exchange) More() bool {
+	if len(x.lent) == 0 && x.err == nil {
+		x.decode()
+	}
+	return len(x.lent) > 0 || x.err != nil
+}
+
+func (x *exchange) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if !x.More() && len(p) >= bufferBytes/4 && (x.framing.state == inLength || x.framing.state == untilClose) {
+		return x.readDirect(p)
+	}
+	b, err := x.Next()
+	n := copy(p, b)
+	x.lent = b[n:]
+	return n, err
+}
+
+// readDirect reads a body without framing inside straight into the caller's memory.
+func (x *exchange) readDirect(p []byte) (int, error) {
+	if x.framing.state == inLength {
+		p = p[:min(int64(len(p)), x.framing.left)]
+	}
+	n, err := x.c.Read(p)
+	if x.framing.state == inLength {
+		x.framing.advance(n)
+		if x.framing.state == ended {
+			x.err = io.EOF
+		}
+	}
+	if n == 0 && err != nil {
+		x.ends(err)
+		return 0, x.fail()
+	}
+	return n, nil
+}
+
+func (x *exchange) Close() error {
+	if x.over {
+		return nil
+	}
+	if x.err == nil {
+		x.More() // the end may be at hand already
+	}
+	clean := x.err == io.EOF
+	x.lent, x.err = nil, &Error{Class: Cancelled, Reused: x.reused, Sent: x.sent.Load(), URL: x.client.base.name, Err: errClosedBody}
+	x.finish(clean)
+	return nil
+}

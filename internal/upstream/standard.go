@@ -1,0 +1,220 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// errIdleGap is the cause of a context that ends because a body was silent for too long.
+var errIdleGap = errors.New("no byte within the idle gap")
+
+// standard is the client for https: net/http's Transport. HTTP/1.1 only, so that a worker that breaks one connection
+// breaks one request, and a cancelled request is a closed connection for both clients.
+type standard struct {
+	base      base
+	o         Options
+	transport *http.Transport
+}
+
+func newStandard(b base, o Options) *standard {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return &standard{base: b, o: o, transport: &http.Transport{
+		DialContext:            (&net.Dialer{Timeout: o.ConnectTimeout}).DialContext,
+		TLSClientConfig:        o.TLS,
+		TLSHandshakeTimeout:    o.ConnectTimeout,
+		ResponseHeaderTimeout:  o.HeaderTimeout,
+		IdleConnTimeout:        o.IdleConnLifetime,
+		MaxIdleConnsPerHost:    o.IdleConnsMax,
+		MaxResponseHeaderBytes: int64(o.HeadBytesMax),
+		DisableCompression:     true,
+		Protocols:              protocols,
+		ReadBufferSize:         bufferBytes,
+		WriteBufferSize:        bufferBytes,
+	}}
+}
+
+func (s *standard) Close() { s.transport.CloseIdleConnections() }
+
+func (s *standard) Do(ctx context.Context, r *Request) (*Response, error) {
+	if err := checkRequest(r); err != nil {
+		return nil, &Error{Class: Invalid, URL: s.base.name, Err: err}
+	}
+	var seen sighting
+	inner, cancel := context.WithCancelCause(httptrace.WithClientTrace(ctx, seen.trace()))
+	req, err := s.request(inner, r)
+	if err != nil {
+		cancel(nil)
+		return nil, &Error{Class: Invalid, URL: s.base.name, Err: err}
+	}
+	resp, err := s.transport.RoundTrip(req)
+	if err != nil {
+		cancel(nil)
+		if !seen.connected.Load() {
+			return nil, dialError(ctx, s.base.name, err)
+		}
+		return nil, s.broken(ctx, inner, &seen, err)
+	}
+	body := &standardBody{client: s, ctx: ctx, inner: inner, cancel: cancel, seen: &seen, from: resp.Body}
+	if s.o.IdleGap > 0 {
+		body.timer = time.AfterFunc(s.o.IdleGap, func() { cancel(errIdleGap) })
+		body.timer.Stop()
+	}
+	return &Response{
+		Status:        resp.StatusCode,
+		Header:        resp.Header,
+		ContentLength: resp.ContentLength,
+		Body:          body,
+		Reused:        seen.reused.Load(),
+	}, nil
+}
+
+// request makes net/http's form of r, with the same bytes on the wire as our own client's.
+func (s *standard) request(ctx context.Context, r *Request) (*http.Request, error) {
+	target, err := url.Parse(s.base.name + r.Path)
+	if err != nil {
+		return nil, err
+	}
+	req := (&http.Request{Method: r.Method, URL: target, Host: r.Host, Header: maps.Clone(r.Header)}).WithContext(ctx)
+	if req.Header == nil {
+		req.Header = http.Header{}
+	}
+	for name := range req.Header {
+		if ours(name) {
+			delete(req.Header, name)
+		}
+	}
+	// Present but empty, these are not sent: no agent of ours, and a stale connection is retried for a POST too.
+	for _, name := range [...]string{"User-Agent", "Idempotency-Key"} {
+		if _, ok := req.Header[name]; !ok {
+			req.Header[name] = nil
+		}
+	}
+	if s.base.authorization != "" && req.Header["Authorization"] == nil {
+		req.Header["Authorization"] = []string{s.base.authorization}
+	}
+	switch {
+	case r.streams():
+		req.Body, req.ContentLength = io.NopCloser(r.BodyReader), max(r.ContentLength, -1)
+	case len(r.Body) > 0:
+		req.ContentLength = int64(len(r.Body))
+		// A copy, because net/http may go on reading after RoundTrip has failed; next to encrypting it costs little.
+		body := bytes.Clone(r.Body)
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+		req.Body, _ = req.GetBody()
+	}
+	return req, nil
+}
+
+// sighting is what net/http lets us see of an exchange; it reports from goroutines of its own.
+type sighting struct{ connected, reused, sent atomic.Bool }
+
+func (s *sighting) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		GotConn: func(i httptrace.GotConnInfo) {
+			s.connected.Store(true)
+			s.reused.Store(i.Reused)
+		},
+		WroteRequest: func(i httptrace.WroteRequestInfo) {
+			if i.Err == nil {
+				s.sent.Store(true)
+			}
+		},
+	}
+}
+
+func (s *standard) broken(ctx, inner context.Context, seen *sighting, err error) *Error {
+	e := &Error{Reused: seen.reused.Load(), Sent: seen.sent.Load(), URL: s.base.name}
+	switch {
+	case ctx.Err() == nil && context.Cause(inner) == errIdleGap:
+		err = fmt.Errorf("%w of %v: %w", errIdleGap, s.o.IdleGap, context.DeadlineExceeded)
+	case strings.Contains(err.Error(), "malformed"), strings.Contains(err.Error(), "headers exceeded"):
+		err = shapeError(err.Error()) // net/http has no types for these
+	}
+	e.Class, e.Err = classify(ctx, err)
+	return e
+}
+
+// standardBody is net/http's body under our interface, with the idle gap.
+type standardBody struct {
+	client *standard
+	ctx    context.Context // the caller's
+	inner  context.Context // ends with ctx, at the idle gap, and when the body is done
+	cancel context.CancelCauseFunc
+	seen   *sighting
+	timer  *time.Timer
+	from   io.ReadCloser
+	held   *[]byte
+	err    error // what every further read returns
+}
+
+func (b *standardBody) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	if b.timer != nil {
+		b.timer.Reset(b.client.o.IdleGap)
+	}
+	n, err := b.from.Read(p)
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+	if err == nil {
+		return n, nil
+	}
+	b.err = err
+	if err != io.EOF {
+		b.err = b.client.broken(b.ctx, b.inner, b.seen, err)
+	}
+	b.done()
+	return n, b.err
+}
+
+func (b *standardBody) Next() ([]byte, error) {
+	if b.err != nil {
+		return nil, b.err
+	}
+	if b.held == nil {
+		b.held = buffers.Get().(*[]byte)
+	}
+	for {
+		n, err := b.Read(*b.held)
+		if n > 0 {
+			return (*b.held)[:n], nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (b *standardBody) More() bool { return b.err != nil }
+
+func (b *standardBody) Close() error {
+	if b.err == nil {
+		b.err = &Error{Class: Cancelled, Reused: b.seen.reused.Load(), Sent: b.seen.sent.Load(), URL: b.client.base.name, Err: errClosedBody}
+	}
+	b.done()
+	if b.held != nil {
+		buffers.Put(b.held)
+		b.held = nil
+	}
+	return nil
+}
+
+// done lets go of the exchange; net/http closes the connection unless the body was at its end.
+func (b *standardBody) done() {
+	b.from.Close()
+	b.cancel(nil)
+}
