@@ -1,0 +1,168 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/fleet"
+)
+
+// Bounds on what an engine may claim about its models.
+const (
+	modelsMax    = 4096
+	nameBytesMax = 512
+)
+
+// engine is a kind of engine and how it is scraped; one file each.
+type engine struct {
+	name        string                                                                              // as fleet.Info.Engine
+	usageOption bool                                                                                // accepts stream_options.include_usage
+	scrape      func(ctx context.Context, c *client, models []string, bytesMax int64) (page, error) // nil: recognised, not scraped
+}
+
+// Engines that are recognised by their model list and served on the router's own counts. openAI is anything else.
+var (
+	sglangEngine = engine{name: "sglang", usageOption: true}
+	ollamaEngine = engine{name: "ollama"}
+	openAIEngine = engine{name: "openai"}
+)
+
+// owners maps the owned_by of a model list to the engine that writes it.
+var owners = map[string]engine{
+	"vllm":     vllmEngine,
+	"llamacpp": llamacppEngine,
+	"sglang":   sglangEngine,
+	"library":  ollamaEngine,
+}
+
+// detection is who answered and how to scrape it.
+type detection struct {
+	info   fleet.Info
+	engine engine
+}
+
+// Detect asks a worker what it is: kind, version, models with their context lengths, and where it tells them, block size, KV capacity
+// and slots. The error is an *Error: unreachable, refused for want of a key, still loading (503), or no engine at all.
+func Detect(ctx context.Context, t Target) (fleet.Info, error) {
+	o := DefaultOptions()
+	c := newClient(t, o.Timeout)
+	defer c.close()
+	d, err := detect(ctx, c, o.BodyBytesMax)
+	if err != nil || d.engine.scrape == nil {
+		return d.info, err
+	}
+	if p, err := d.engine.scrape(ctx, c, modelNames(d.info), o.BodyBytesMax); err == nil {
+		d.info.BlockTokens, d.info.KVTokensMax = p.blockTokens, p.kvTokens
+	}
+	return d.info, nil
+}
+
+// detect asks for the model list, which every engine has and which most sign, then for what the engine so named tells elsewhere.
+func detect(ctx context.Context, c *client, bytesMax int64) (detection, error) {
+	models, owner, err := listModels(ctx, c)
+	if err != nil {
+		return detection{}, err
+	}
+	d := detection{info: fleet.Info{Models: models, At: time.Now()}, engine: owners[owner]}
+	version := ""
+	switch d.engine.name {
+	case llamacppEngine.name:
+		llamacppDetails(ctx, c, &d.info)
+	case ollamaEngine.name:
+		version = ollamaVersion(ctx, c)
+	case sglangEngine.name:
+	default:
+		if version = vllmVersion(ctx, c); strings.Contains(version, "warmpath") {
+			d.engine = simulatedEngine
+		}
+	}
+	if d.engine.name == "" {
+		d.engine = unsigned(ctx, c, &d.info, bytesMax)
+	}
+	if version != "" {
+		d.info.Version = clip(version)
+	}
+	d.info.Engine, d.info.UsageOption = d.engine.name, d.engine.usageOption
+	return d, nil
+}
+
+// unsigned recognises an engine whose model list names no known owner, by its metrics or its properties.
+func unsigned(ctx context.Context, c *client, info *fleet.Info, bytesMax int64) engine {
+	names := modelNames(*info)
+	for _, e := range []struct {
+		engine engine
+		wanted map[string]family
+	}{{vllmEngine, vllm}, {llamacppEngine, llamacpp}} {
+		p, _, err := scrapeMetrics(ctx, c, e.wanted, names, bytesMax)
+		if err != nil {
+			break // the page is the same whatever is looked for on it
+		}
+		if p.counts.Has&(fleet.HasRunning|fleet.HasWaiting|fleet.HasKVUsage) != 0 {
+			return e.engine
+		}
+	}
+	if llamacppDetails(ctx, c, info) {
+		return llamacppEngine
+	}
+	return openAIEngine
+}
+
+// ollamaVersion asks for GET /api/version.
+func ollamaVersion(ctx context.Context, c *client) string {
+	var v struct {
+		Version string `json:"version"`
+	}
+	if _, err := c.json(ctx, "/api/version", &v); err != nil {
+		return ""
+	}
+	return v.Version
+}
+
+// errNoModels is a 200 that is not a model list.
+var errNoModels = errors.New("the answer lists no models; is this an engine with an OpenAI API?")
+
+// listModels reads GET /v1/models. The owner is that of the first model.
+func listModels(ctx context.Context, c *client) (models []fleet.Model, owner string, err error) {
+	var list struct {
+		Data []struct {
+			ID          string   `json:"id"`
+			OwnedBy     string   `json:"owned_by"`
+			Parent      string   `json:"parent"`
+			MaxModelLen int      `json:"max_model_len"` // vLLM, SGLang
+			Aliases     []string `json:"aliases"`       // llama.cpp
+			Meta        struct {
+				ContextMax int `json:"n_ctx"`
+			} `json:"meta"` // llama.cpp
+		} `json:"data"`
+	}
+	if _, err := c.json(ctx, "/v1/models", &list); err != nil {
+		return nil, "", err
+	}
+	for _, m := range list.Data {
+		if m.ID == "" || len(m.ID) > nameBytesMax || len(models) == modelsMax {
+			continue
+		}
+		if len(models) == 0 {
+			owner = m.OwnedBy
+		}
+		model := fleet.Model{ID: m.ID, ContextMax: max(0, m.MaxModelLen, m.Meta.ContextMax)}
+		if m.Parent != m.ID {
+			model.Parent = clip(m.Parent)
+		}
+		for _, a := range m.Aliases {
+			if a != "" && a != m.ID && len(a) <= nameBytesMax && len(model.Aliases) < modelsMax {
+				model.Aliases = append(model.Aliases, a)
+			}
+		}
+		models = append(models, model)
+	}
+	if len(models) == 0 {
+		return nil, "", &Error{Path: "/v1/models", Status: http.StatusOK, Err: errNoModels}
+	}
+	return models, owner, nil
+}
+
+func clip(s string) string { return s[:min(len(s), nameBytesMax)] }

@@ -1,0 +1,311 @@
+package telemetry
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"unsafe"
+
+	"github.com/warmpath/warmpath/internal/fleet"
+)
+
+// family is what a metric means to us, whatever its engine calls it.
+type family uint8
+
+const (
+	running family = iota
+	waiting
+	kvUsage
+	kvUsageOld // an engine may show the old and the new name at once: the new one wins
+	prefixQueries
+	prefixQueriesOld
+	prefixHits
+	prefixHitsOld
+	promptTokens
+	processStart
+	cacheConfig // its labels, not its value
+	families
+)
+
+// tally sums the samples of each family; several ranks behind one address each give one.
+type tally struct {
+	sum [families]float64
+	n   [families]int
+}
+
+func (t *tally) add(o *tally) {
+	for f := range t.sum {
+		t.sum[f] += o.sum[f]
+		t.n[f] += o.n[f]
+	}
+}
+
+// exposition reads a page of metrics in the Prometheus text format as it arrives, keeping only the families wanted. It allocates
+// nothing per line. Pages of 2 MB, mostly histogram buckets, are normal.
+type exposition struct {
+	wanted map[string]family
+	models []string // names the engine serves; samples of others do not count
+
+	mine, others tally
+	matched      bool   // a sample named one of models
+	otherModel   string // the first model name that is not among models
+	severalOther bool
+
+	blockTokens, kvTokens int // from cacheConfig; kvTokens summed over ranks
+}
+
+// lineBytesMax bounds a line; a longer one is skipped.
+const lineBytesMax = 32 << 10
+
+var lineBuffers = sync.Pool{New: func() any { return new([lineBytesMax]byte) }}
+
+// read reads a whole page. A page longer than bytesMax, or cut short, is an error: then nothing read from it may be used.
+func (x *exposition) read(resp *http.Response, bytesMax int64) error {
+	buf := lineBuffers.Get().(*[lineBytesMax]byte)
+	defer lineBuffers.Put(buf)
+	held, total, skipping := 0, int64(0), false
+	for {
+		n, err := resp.Body.Read(buf[held:])
+		if total += int64(n); total > bytesMax {
+			return fmt.Errorf("page longer than %d bytes", bytesMax)
+		}
+		rest := buf[:held+n]
+		for {
+			i := bytes.IndexByte(rest, '\n')
+			if i < 0 {
+				break
+			}
+			if !skipping {
+				x.line(rest[:i])
+			}
+			rest, skipping = rest[i+1:], false
+		}
+		if len(rest) == lineBytesMax {
+			rest, skipping = nil, true
+		}
+		held = copy(buf[:], rest)
+		if err == nil {
+			continue
+		}
+		if err != io.EOF {
+			return err
+		}
+		if held > 0 && !skipping {
+			if resp.ContentLength < 0 && len(resp.TransferEncoding) == 0 {
+				return io.ErrUnexpectedEOF // ended by closing, in the middle of a line: nobody says that this was all
+			}
+			x.line(buf[:held])
+		}
+		return nil
+	}
+}
+
+// line takes one line without its end.
+func (x *exposition) line(b []byte) {
+	if len(b) == 0 || b[0] == '#' {
+		return
+	}
+	nameEnd := bytes.IndexByte(b, '{')
+	hasLabels := nameEnd >= 0
+	if !hasLabels {
+		if nameEnd = bytes.IndexAny(b, " \t"); nameEnd < 0 {
+			return
+		}
+	}
+	f, ok := x.wanted[string(b[:nameEnd])]
+	if !ok {
+		return
+	}
+	rest := b[nameEnd:]
+	var l labels
+	if hasLabels {
+		if rest, ok = l.parse(rest[1:]); !ok {
+			return
+		}
+	}
+	v, ok := sampleValue(rest)
+	if !ok {
+		return
+	}
+	if f == cacheConfig {
+		x.config(&l)
+		return
+	}
+	x.tallyOf(l.modelName).count(f, v)
+}
+
+func (t *tally) count(f family, v float64) {
+	t.sum[f] += v
+	t.n[f]++
+}
+
+// tallyOf tells whose samples those of a model name are. A sample without the label is the engine's own.
+func (x *exposition) tallyOf(model []byte) *tally {
+	if model == nil {
+		return &x.mine
+	}
+	if slices.ContainsFunc(x.models, func(m string) bool { return m == string(model) }) {
+		x.matched = true
+		return &x.mine
+	}
+	if x.otherModel == "" {
+		x.otherModel = string(model)
+	} else if x.otherModel != string(model) {
+		x.severalOther = true
+	}
+	return &x.others
+}
+
+// config takes vLLM's cache_config_info, whose labels are the configuration of one rank. "None" is unknown.
+func (x *exposition) config(l *labels) {
+	block, blocks, tokens := number(l.blockSize), number(l.gpuBlocks), number(l.kvTokens)
+	if tokens == 0 {
+		tokens = block * blocks
+	}
+	x.blockTokens = block
+	x.kvTokens += tokens
+}
+
+func number(b []byte) int {
+	v, err := strconv.ParseUint(asString(b), 10, 40)
+	if err != nil {
+		return 0
+	}
+	return int(v)
+}
+
+// labels are the label values that matter, still escaped; nil when absent. None of them needs unescaping to be compared: an engine's
+// model name with a quote or a backslash in it will not match, and then counts as the page's only name.
+type labels struct {
+	modelName, blockSize, gpuBlocks, kvTokens []byte
+}
+
+// parse reads what follows "{" and returns what follows "}".
+func (l *labels) parse(b []byte) (rest []byte, ok bool) {
+	for {
+		b = bytes.TrimLeft(b, " \t,")
+		if len(b) > 0 && b[0] == '}' {
+			return b[1:], true
+		}
+		eq := bytes.IndexByte(b, '=')
+		if eq < 0 {
+			return nil, false
+		}
+		name := bytes.TrimRight(b[:eq], " \t")
+		b = bytes.TrimLeft(b[eq+1:], " \t")
+		if len(b) == 0 || b[0] != '"' {
+			return nil, false
+		}
+		end := 1
+		for end < len(b) && b[end] != '"' {
+			if b[end] == '\\' {
+				end++
+			}
+			end++
+		}
+		if end >= len(b) {
+			return nil, false
+		}
+		value := b[1:end]
+		switch string(name) {
+		case "model_name":
+			l.modelName = value
+		case "block_size":
+			l.blockSize = value
+		case "num_gpu_blocks":
+			l.gpuBlocks = value
+		case "kv_cache_size_tokens":
+			l.kvTokens = value
+		}
+		b = b[end+1:]
+	}
+}
+
+// sampleValue reads the number after a name; a timestamp or an exemplar may follow it. Negative, infinite and missing are no values.
+func sampleValue(b []byte) (float64, bool) {
+	b = bytes.Trim(b, " \t\r")
+	if i := bytes.IndexAny(b, " \t"); i >= 0 {
+		b = b[:i]
+	}
+	v, err := strconv.ParseFloat(asString(b), 64)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+		return 0, false
+	}
+	return v, true
+}
+
+// asString views bytes as a string for the length of one call, to spare a copy for each number.
+func asString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// countMax bounds a number of requests; beyond it an engine's claim is absurd and counts as absent.
+const countMax = 1e7
+
+// counts is what a page said.
+func (x *exposition) counts() fleet.Counts {
+	t := x.mine
+	if !x.matched && !x.severalOther {
+		t.add(&x.others) // the only name on the page, though the model list calls it otherwise
+	}
+	var c fleet.Counts
+	if t.n[running] > 0 && t.sum[running] <= countMax {
+		c.Running, c.Has = int(t.sum[running]), c.Has|fleet.HasRunning
+	}
+	if t.n[waiting] > 0 && t.sum[waiting] <= countMax {
+		c.Waiting, c.Has = int(t.sum[waiting]), c.Has|fleet.HasWaiting
+	}
+	if mean, ok := t.mean(kvUsage, kvUsageOld); ok {
+		c.KVUsage, c.Has = min(mean, 1), c.Has|fleet.HasKVUsage
+	}
+	queries, okQueries := t.total(prefixQueries, prefixQueriesOld)
+	hits, okHits := t.total(prefixHits, prefixHitsOld)
+	if okQueries && okHits {
+		c.PrefixQueries, c.PrefixHits, c.Has = queries, hits, c.Has|fleet.HasPrefixCache
+	}
+	if t.n[promptTokens] > 0 {
+		c.PromptTokens, c.Has = t.sum[promptTokens], c.Has|fleet.HasPromptTokens
+	}
+	return c
+}
+
+// mean is over ranks, which have caches of one size: the share of them all that is in use.
+func (t *tally) mean(now, old family) (float64, bool) {
+	if t.n[now] == 0 {
+		now = old
+	}
+	return t.sum[now] / float64(max(t.n[now], 1)), t.n[now] > 0
+}
+
+func (t *tally) total(now, old family) (float64, bool) {
+	if t.n[now] == 0 {
+		now = old
+	}
+	return t.sum[now], t.n[now] > 0
+}
+
+// started is when the engine's process started, in its own words; 0 unknown.
+func (x *exposition) started() float64 {
+	if x.mine.n[processStart] == 0 {
+		return 0
+	}
+	return x.mine.sum[processStart] / float64(x.mine.n[processStart])
+}
+
+// scrapeMetrics reads GET /metrics for the families of one engine.
+func scrapeMetrics(ctx context.Context, c *client, wanted map[string]family, models []string, bytesMax int64) (page, http.Header, error) {
+	x := exposition{wanted: wanted, models: models}
+	var header http.Header
+	err := c.get(ctx, "/metrics", func(resp *http.Response) error {
+		header = resp.Header
+		return x.read(resp, bytesMax)
+	})
+	if err != nil {
+		return page{}, nil, err
+	}
+	return page{counts: x.counts(), started: x.started(), blockTokens: x.blockTokens, kvTokens: x.kvTokens}, header, nil
+}

@@ -1,0 +1,43 @@
+package telemetry
+
+import "context"
+
+// vllm reads vLLM from V0 to today. Names that changed: gpu_cache_usage_perc became kv_cache_usage_perc, gpu_prefix_cache_* became
+// prefix_cache_*; num_requests_swapped (V0) are requests that wait to get back in. Ranks behind one address are labels engine="0",
+// "1", ... of one page. warmpath's simulated engine speaks the same names.
+var vllm = map[string]family{
+	"vllm:num_requests_running":           running,
+	"vllm:num_requests_waiting":           waiting,
+	"vllm:num_requests_swapped":           waiting,
+	"vllm:kv_cache_usage_perc":            kvUsage,
+	"vllm:gpu_cache_usage_perc":           kvUsageOld,
+	"vllm:prefix_cache_queries_total":     prefixQueries,
+	"vllm:gpu_prefix_cache_queries_total": prefixQueriesOld,
+	"vllm:prefix_cache_hits_total":        prefixHits,
+	"vllm:gpu_prefix_cache_hits_total":    prefixHitsOld,
+	"vllm:prompt_tokens_total":            promptTokens,
+	"vllm:cache_config_info":              cacheConfig,
+	"process_start_time_seconds":          processStart,
+}
+
+// The engines that show vLLM's metrics.
+var (
+	vllmEngine      = engine{name: "vllm", usageOption: true, scrape: scrapeVLLM}
+	simulatedEngine = engine{name: "warmpath", usageOption: true, scrape: scrapeVLLM}
+)
+
+func scrapeVLLM(ctx context.Context, c *client, models []string, bytesMax int64) (page, error) {
+	p, _, err := scrapeMetrics(ctx, c, vllm, models, bytesMax)
+	return p, err
+}
+
+// vllmVersion asks for GET /version, which vLLM and the simulated engine have.
+func vllmVersion(ctx context.Context, c *client) string {
+	var v struct {
+		Version string `json:"version"`
+	}
+	if _, err := c.json(ctx, "/version", &v); err != nil {
+		return ""
+	}
+	return v.Version
+}

@@ -1,0 +1,230 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/fleet"
+)
+
+// watch is one worker under observation. Only its own goroutine touches it, except target and cancel.
+type watch struct {
+	opts   *Options
+	target atomic.Pointer[Target]
+	client *client
+	cancel context.CancelFunc // set by Manager.start, under its mu
+
+	found   detection
+	known   bool       // found holds what the engine said, and it has been told
+	told    fleet.Info // what OnInfo got last
+	listed  time.Time  // when its models were last asked for
+	quiet   time.Time  // do not scrape before: it told us not to
+	failing string     // the last failure told to the log
+
+	refused bool    // its port was closed since it was last known: when it is back it is another process
+	started float64 // the process's start in its own words; 0 unknown
+	prompts float64 // its total of prompt tokens at the last scrape
+}
+
+func newWatch(t Target, o *Options) *watch {
+	w := &watch{opts: o, client: newClient(t, o.Timeout)}
+	w.target.Store(&t)
+	return w
+}
+
+// stop is called with the Manager's mu held.
+func (w *watch) stop() {
+	if w.cancel != nil {
+		w.cancel()
+	}
+}
+
+// run looks at the worker at once, then every interval, from a random phase so that a fleet is not scraped in one burst. A round that
+// takes longer than the interval delays the next one; rounds never overlap, and missed ones are not made up for.
+func (w *watch) run(ctx context.Context) {
+	defer w.client.close()
+	w.round(ctx)
+	next := time.Now().Add(rand.N(w.opts.Interval))
+	timer := time.NewTimer(time.Until(next))
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		w.round(ctx)
+		if next = next.Add(w.opts.Interval); time.Until(next) < 0 {
+			next = time.Now()
+		}
+		timer.Reset(time.Until(next))
+	}
+}
+
+// round is one look at the worker, and the telling of how it went.
+func (w *watch) round(ctx context.Context) {
+	err := w.look(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	t := *w.target.Load()
+	log := w.opts.Log.With(slog.String("worker", t.ID))
+	if err == nil {
+		if w.failing != "" {
+			w.failing = ""
+			log.Info("telemetry works again")
+		}
+		return
+	}
+	if err.Error() != w.failing {
+		w.failing = err.Error()
+		log.Warn("no telemetry: the router goes by its own counts", slog.String("error", w.failing))
+	}
+	var e *Error
+	if errors.As(err, &e) && e.Unreachable() {
+		w.refused = w.refused || errors.Is(err, syscall.ECONNREFUSED)
+		w.known = false
+		w.opts.OnDown(t, err)
+	}
+	w.opts.OnFail(t, err)
+}
+
+// errNoFamilies is a page that answers 200 without a single metric that we know.
+var errNoFamilies = errors.New("the page shows no known metric")
+
+// look finds out who the engine is when that is not known, and scrapes it.
+func (w *watch) look(ctx context.Context) error {
+	now := time.Now()
+	if !w.known || now.Sub(w.listed) >= w.opts.Refresh {
+		err := w.identify(ctx)
+		var e *Error
+		if err != nil && (!w.known || errors.As(err, &e) && e.Unreachable()) {
+			return err
+		}
+		w.listed = now // a known engine that cannot list its models just now is still scraped
+	}
+	if w.found.engine.scrape == nil || now.Before(w.quiet) {
+		return nil
+	}
+	return w.scrape(ctx, now)
+}
+
+// identify asks the engine what it is, and tells it when that is news.
+func (w *watch) identify(ctx context.Context) error {
+	found, err := detect(ctx, w.client, w.opts.BodyBytesMax)
+	if err != nil {
+		return err
+	}
+	if w.refused && w.told.Engine != "" {
+		w.restart()
+	}
+	w.refused = false
+	if old := w.found; w.known && found.engine.scrape == nil && old.engine.scrape != nil {
+		// It was recognised by its metrics alone, and those fail at the moment: it has not become another engine.
+		found.engine, found.info.Engine, found.info.UsageOption = old.engine, old.info.Engine, old.info.UsageOption
+	}
+	if found.info.Engine == w.found.info.Engine { // what only scrapes tell outlives a new listing
+		found.info.BlockTokens, found.info.KVTokensMax = w.found.info.BlockTokens, w.found.info.KVTokensMax
+	}
+	w.found = found
+	w.tell(ctx)
+	return nil
+}
+
+// restart forgets what was known of the process that is gone.
+func (w *watch) restart() {
+	w.known, w.started, w.prompts, w.quiet = false, 0, 0, time.Time{}
+	w.opts.OnRestart(*w.target.Load())
+}
+
+// tell hands out what is known of the engine, when it differs from what was handed out last.
+func (w *watch) tell(ctx context.Context) {
+	info := w.found.info
+	if ctx.Err() != nil || w.known && same(info, w.told) {
+		return
+	}
+	w.known, w.told = true, info
+	t := *w.target.Load()
+	w.opts.Log.Info("engine found", slog.String("worker", t.ID), slog.String("engine", info.Engine), slog.String("version", info.Version),
+		slog.Any("models", modelNames(info)), slog.Int("kv_tokens", info.KVTokensMax), slog.Int("slots", info.SlotsMax))
+	w.opts.OnInfo(t, info)
+}
+
+// same compares what two Infos say, not when.
+func same(a, b fleet.Info) bool {
+	return a.Engine == b.Engine && a.Version == b.Version && a.BlockTokens == b.BlockTokens && a.KVTokensMax == b.KVTokensMax &&
+		a.SlotsMax == b.SlotsMax && a.UsageOption == b.UsageOption && slices.EqualFunc(a.Models, b.Models, func(a, b fleet.Model) bool {
+		return a.ID == b.ID && a.ContextMax == b.ContextMax && a.Parent == b.Parent && slices.Equal(a.Aliases, b.Aliases)
+	})
+}
+
+// scrape reads the engine's counts once.
+func (w *watch) scrape(ctx context.Context, now time.Time) error {
+	ours := w.opts.InFlight(w.target.Load().ID)
+	p, err := w.found.engine.scrape(ctx, w.client, modelNames(w.found.info), w.opts.BodyBytesMax)
+	if err != nil {
+		var e *Error
+		if errors.As(err, &e) && e.absent() {
+			w.quiet = now.Add(w.opts.Refresh)
+		}
+		return err
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	if w.restarted(p) {
+		w.restart()
+		if err := w.identify(ctx); err != nil {
+			return err
+		}
+	}
+	w.started, w.prompts = p.started, p.counts.PromptTokens
+	if p.blockTokens > 0 {
+		w.found.info.BlockTokens = p.blockTokens
+	}
+	if p.kvTokens > 0 {
+		w.found.info.KVTokensMax = p.kvTokens
+	}
+	w.tell(ctx)
+	if p.counts.Has == 0 {
+		w.quiet = now.Add(w.opts.Refresh)
+		return errNoFamilies
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	p.counts.OursBefore, p.counts.At = ours, time.Now()
+	w.opts.OnCounts(*w.target.Load(), p.counts)
+	return nil
+}
+
+// restarted judges whether a page comes from another process than the one before: the engine's own start time decides; where it tells
+// none, a total that fell does.
+func (w *watch) restarted(p page) bool {
+	if w.started != 0 && p.started != 0 {
+		return w.started != p.started
+	}
+	return p.counts.Has&fleet.HasPromptTokens != 0 && p.counts.PromptTokens < w.prompts
+}
+
+// page is what one scrape told.
+type page struct {
+	counts                fleet.Counts
+	started               float64 // process start, in the engine's own words; 0 unknown
+	blockTokens, kvTokens int     // 0 unknown
+}
+
+// modelNames are all names that an engine's metrics may call its models.
+func modelNames(i fleet.Info) []string {
+	var names []string
+	for _, m := range i.Models {
+		names = append(append(names, m.ID), m.Aliases...)
+	}
+	return names
+}
