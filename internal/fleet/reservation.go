@@ -78,7 +78,7 @@ func (f *Fleet) Reserve(w *Worker, n Need, now time.Time) *Reservation {
 		dispatched: now,
 	}
 	r.uncached = r.prompt - r.cached
-	r.crowded = o.queue.head != nil || w.foreign.waiting > 0
+	r.crowded = o.queue.head != nil || (w.foreign.waiting > 0 && w.fresh(now))
 	if o.queue.tail != nil {
 		o.queue.tail.crowded = true
 	} else {

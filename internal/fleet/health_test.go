@@ -1,0 +1,231 @@
+package fleet
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// pair is a fleet of two workers of one model.
+func pair(t *testing.T) (f *Fleet, a, b *Worker) {
+	f = New(Options{})
+	a, b = add(t, f, "a"), add(t, f, "b")
+	for _, w := range f.Workers() {
+		w.SetInfo(Info{Models: []Model{{ID: "m"}}})
+	}
+	return f, a, b
+}
+
+func out(f *Fleet, w *Worker, now time.Time) {
+	for range 3 {
+		f.Fault(w, now, Reset)
+	}
+}
+
+func TestThreeFaultsInARowPutAWorkerOut(t *testing.T) {
+	f, a, _ := pair(t)
+	for i, want := range []bool{false, false, true, false} {
+		if got := f.Fault(a, at(i), ServerError); got != want {
+			t.Errorf("fault %d ejected: %v", i+1, got)
+		}
+	}
+	if a.Healthy(at(1001)) || a.State() != "ejected" || !a.Healthy(at(1002)) || f.Ejections() != 1 {
+		t.Errorf("state %s, ejections %d", a.State(), f.Ejections())
+	}
+}
+
+func TestASuccessEndsARunOfFaults(t *testing.T) {
+	f, a, _ := pair(t)
+	for i := range 20 {
+		f.Fault(a, at(i), Timeout)
+		f.Fault(a, at(i), Timeout)
+		a.Succeeded(at(i))
+	}
+	if !a.Healthy(at(20)) || a.State() != "ready" {
+		t.Error(a.State())
+	}
+}
+
+func TestOnlyOneProbeIsOutAtATime(t *testing.T) {
+	f, a, _ := pair(t)
+	out(f, a, at(0))
+	if f.Reserve(a, Need{}, at(500)).Probe() {
+		t.Error("a probe before the time is up")
+	}
+	if !a.ProbeDue(at(1000)) {
+		t.Error("no probe is due")
+	}
+	probe := f.Reserve(a, Need{Streamed: true}, at(1000))
+	if !probe.Probe() || a.Healthy(at(1001)) || a.ProbeDue(at(1001)) || a.State() != "probing" {
+		t.Errorf("probe %v, state %s", probe.Probe(), a.State())
+	}
+	if f.Reserve(a, Need{}, at(1001)).Probe() {
+		t.Error("two probes at once")
+	}
+}
+
+func TestAProbesEndDecides(t *testing.T) {
+	cases := map[string]struct {
+		end   func(f *Fleet, r *Reservation)
+		state string
+		due   int // ms after which the next probe is due; 0: none is
+	}{
+		"success":                {func(f *Fleet, r *Reservation) { r.Release(at(1100), Succeeded) }, "ready", 0},
+		"first token":            {func(f *Fleet, r *Reservation) { r.FirstToken(at(1100)) }, "ready", 0},
+		"client left":            {func(f *Fleet, r *Reservation) { r.Release(at(1100), Cancelled) }, "ejected", 1100},
+		"client's mistake":       {func(f *Fleet, r *Reservation) { r.Release(at(1100), Refused) }, "ejected", 1100},
+		"failed, told by both":   {func(f *Fleet, r *Reservation) { f.Fault(r.Worker(), at(1100), Reset); r.Release(at(1100), Failed) }, "ejected", 3100},
+		"failed, the other way":  {func(f *Fleet, r *Reservation) { r.Release(at(1100), Failed); f.Fault(r.Worker(), at(1100), Reset) }, "ejected", 3100},
+		"failed, only released":  {func(f *Fleet, r *Reservation) { r.Release(at(1100), Failed) }, "ejected", 3100},
+		"failed, never released": {func(f *Fleet, r *Reservation) { f.Fault(r.Worker(), at(1100), Reset) }, "ejected", 3100},
+	}
+	for name, c := range cases {
+		f, a, _ := pair(t)
+		out(f, a, at(0))
+		c.end(f, f.Reserve(a, Need{Streamed: true}, at(1000)))
+		if a.State() != c.state {
+			t.Errorf("%s: %s, want %s", name, a.State(), c.state)
+		}
+		if c.due > 0 && (a.ProbeDue(at(c.due-1)) && c.due > 1100 || !a.ProbeDue(at(c.due))) {
+			t.Errorf("%s: the next probe is not due at +%d ms", name, c.due)
+		}
+	}
+}
+
+func TestEjectionsGrowToTheirBoundAndAreForgiven(t *testing.T) {
+	f, a, _ := pair(t)
+	now := at(0)
+	out(f, a, now)
+	var lasts []time.Duration
+	for range 8 {
+		until, _ := a.EjectedUntil()
+		lasts = append(lasts, until.Sub(now))
+		now = until
+		f.Reserve(a, Need{}, now).Release(now, Failed)
+	}
+	s := time.Second
+	if want := []time.Duration{s, 2 * s, 4 * s, 8 * s, 16 * s, 32 * s, 60 * s, 60 * s}; !slices.Equal(lasts, want) {
+		t.Errorf("ejections of %v, want %v", lasts, want)
+	}
+	again := func(well, want time.Duration) {
+		t.Helper()
+		a.Succeeded(now)
+		now = now.Add(well)
+		out(f, a, now)
+		if until, _ := a.EjectedUntil(); until.Sub(now) != want {
+			t.Errorf("after %v of good service: out for %v, want %v", well, until.Sub(now), want)
+		}
+	}
+	again(10*s, 60*s)
+	again(61*s, s)
+}
+
+func TestTheLastWorkerOfAModelIsNeverPutOut(t *testing.T) {
+	f, a, b := pair(t)
+	b.SetInfo(Info{Models: []Model{{ID: "m"}, {ID: "only-b"}}})
+	out(f, b, at(0))
+	if !b.Standing() {
+		t.Error("the only worker of only-b was put out")
+	}
+	b.SetInfo(Info{Models: []Model{{ID: "m"}}})
+	out(f, a, at(1))
+	out(f, b, at(2))
+	if a.Standing() || !b.Standing() {
+		t.Errorf("a %s, b %s", a.State(), b.State())
+	}
+	a.Succeeded(at(3))
+	if !f.Fault(b, at(4), Reset) {
+		t.Error("b fails on and another stands now: it should be out")
+	}
+	g, lone := one(t)
+	for range 20 {
+		g.Fault(lone, at(0), RefusedConnection)
+	}
+	if !lone.Healthy(at(0)) {
+		t.Error("the last worker standing was put out")
+	}
+}
+
+func TestADrainingOrDownWorkerDoesNotCountAsStanding(t *testing.T) {
+	f, a, b := pair(t)
+	f.Drain("b")
+	out(f, a, at(0))
+	if !a.Standing() {
+		t.Error("put out beside a draining one")
+	}
+	f.Add("b", b.URL, at(1))
+	f.Fault(a, at(1), Reset)
+	if a.Standing() {
+		t.Error("another stands, and it was not put out")
+	}
+}
+
+func TestBackPressureIsNoFault(t *testing.T) {
+	_, a, _ := pair(t)
+	for i := range 50 {
+		a.Busy(at(i), time.Second)
+	}
+	if !a.Healthy(at(50)) || !a.IsBusy(at(1000)) || a.IsBusy(at(1050)) {
+		t.Errorf("state %s", a.State())
+	}
+	a.Busy(at(2000), 0)
+	if !a.IsBusy(at(2999)) || a.IsBusy(at(3000)) {
+		t.Error("without Retry-After it is busy for Options.BusyFor")
+	}
+	a.Busy(at(4000), time.Hour)
+	if a.IsBusy(at(4000 + 30_000)) {
+		t.Error("Retry-After is believed beyond Options.BusyMax")
+	}
+}
+
+func TestNobodyAnsweringMattersOnlyBeforeTheFirstAnswer(t *testing.T) {
+	_, w := one(t)
+	if w.State() != "unknown" || !w.Healthy(at(0)) {
+		t.Errorf("new: %s", w.State())
+	}
+	w.Unreachable()
+	if w.State() != "down" || w.Healthy(at(0)) {
+		t.Errorf("never answered: %s", w.State())
+	}
+	answers := map[string]func(){
+		"info": func() { w.SetInfo(Info{}) }, "counts": func() { w.Observe(Counts{}) },
+		"traffic": func() { w.Succeeded(at(0)) }, "busy": func() { w.Busy(at(0), 0) },
+	}
+	for name, answer := range answers {
+		answer()
+		w.Unreachable()
+		if w.State() != "ready" {
+			t.Errorf("after an answer (%s): %s", name, w.State())
+		}
+		w.health.answered, w.health.down = false, true
+	}
+}
+
+func TestCapsComeFromTheWorkerThenTheFleetThenTheEngine(t *testing.T) {
+	f, w := one(t)
+	want := func(n int) {
+		t.Helper()
+		if w.InFlightMax() != n {
+			t.Errorf("cap %d, want %d", w.InFlightMax(), n)
+		}
+	}
+	want(0)
+	w.SetInfo(Info{SlotsMax: 4})
+	want(8)
+	f.opts.InFlightMax = 5
+	want(5)
+	w.SetInFlightMax(3)
+	want(3)
+	next, _ := f.Restart("a", at(0))
+	if next.InFlightMax() != 3 {
+		t.Error("a restart lost the worker's own cap")
+	}
+}
+
+func TestFaultsHaveNames(t *testing.T) {
+	for k, want := range map[Fault]string{RefusedConnection: "refused", ServerError: "server_error", 99: "unknown"} {
+		if k.String() != want {
+			t.Errorf("%d is %q", k, k)
+		}
+	}
+}
