@@ -11,8 +11,8 @@ import (
 type Model struct {
 	name     string
 	vecs     *vectors
-	requests [8][8]atomic.Pointer[Counter] // by place in apis, then in outcomes
-	latency  [5]atomic.Pointer[Latency]    // by place in hits
+	requests [7][8]atomic.Pointer[Counter] // by place in apis, then in outcomes
+	latency  [4]atomic.Pointer[Latency]    // by place in hits
 }
 
 // Latency is the three histograms of one model and one kind of hit.
@@ -74,7 +74,7 @@ func (m *Model) Latency(hit string) *Latency {
 type Worker struct {
 	id                string
 	vecs              *vectors
-	errors            [9]atomic.Pointer[Counter] // by place in classes
+	errors            [7]atomic.Pointer[Counter] // by place in classes
 	ejections         atomic.Pointer[Counter]
 	telemetryFailures atomic.Pointer[Counter]
 
