@@ -1,0 +1,230 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/internal/sched"
+)
+
+// adminBodyBytesMax bounds what the admin port reads.
+const adminBodyBytesMax = 64 << 10
+
+// adminHandler serves what operators need. It is on a port of its own: nothing of it is reachable for clients.
+func (r *router) adminHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", r.metrics.Handler())
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
+	mux.HandleFunc("GET /state", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, r.state()) })
+	mux.HandleFunc("GET /workers", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, r.state().Workers) })
+	mux.HandleFunc("POST /workers", r.postWorker)
+	mux.HandleFunc("POST /workers/{id}/drain", r.postDrain)
+	mux.HandleFunc("DELETE /workers/{id}", r.deleteWorker)
+	mux.HandleFunc("GET /policy", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, map[string]any{"policy": r.gate.Policy(), "policies": sched.PolicyNames()})
+	})
+	mux.HandleFunc("POST /policy", r.postPolicy)
+	mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
+		refuse(w, http.StatusNotFound, "no such admin path: "+q.URL.Path+"; there are GET /metrics, /state, /workers, /policy, /healthz, POST /workers, POST /workers/{id}/drain, DELETE /workers/{id}, POST /policy")
+	})
+	return mux
+}
+
+func (r *router) postWorker(w http.ResponseWriter, q *http.Request) {
+	var in struct {
+		URL         string `json:"url"`
+		ID          string `json:"id"`
+		Key         string `json:"key"`
+		InFlightMax int    `json:"in_flight_max"`
+		Model       string `json:"model"`
+	}
+	if err := readJSON(w, q, &in); err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	checked := config.WorkerAt(in.URL)
+	checked.Key, checked.InFlightMax, checked.Model = config.Secret(in.Key), in.InFlightMax, in.Model
+	if in.ID != "" {
+		checked.ID = in.ID
+	}
+	trial := r.cfg
+	trial.Workers = []config.Worker{checked}
+	if err := trial.Validate(); err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	if err := r.addWorker(workerOf(checked)); err != nil {
+		refuse(w, http.StatusConflict, err.Error())
+		return
+	}
+	r.log.Info("worker added", "worker", checked.ID)
+	answer(w, http.StatusCreated, map[string]string{"id": checked.ID})
+}
+
+func (r *router) postDrain(w http.ResponseWriter, q *http.Request) {
+	id := q.PathValue("id")
+	if err := r.gate.Drain(id); err != nil {
+		refuse(w, http.StatusNotFound, err.Error())
+		return
+	}
+	r.log.Info("worker draining", "worker", id)
+	answer(w, http.StatusOK, map[string]string{"id": id, "state": "draining"})
+}
+
+func (r *router) deleteWorker(w http.ResponseWriter, q *http.Request) {
+	id := q.PathValue("id")
+	if err := r.removeWorker(id); err != nil {
+		refuse(w, http.StatusNotFound, err.Error())
+		return
+	}
+	answer(w, http.StatusOK, map[string]string{"id": id, "state": "removed"})
+}
+
+func (r *router) postPolicy(w http.ResponseWriter, q *http.Request) {
+	var in struct {
+		Policy string `json:"policy"`
+	}
+	if err := readJSON(w, q, &in); err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	if err := r.gate.SetPolicy(in.Policy); err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	r.log.Info("policy switched", "policy", in.Policy)
+	answer(w, http.StatusOK, map[string]string{"policy": in.Policy})
+}
+
+// readJSON reads a body into v, strictly: a misspelt key is an error that names it.
+func readJSON(w http.ResponseWriter, q *http.Request, v any) error {
+	d := json.NewDecoder(http.MaxBytesReader(w, q.Body, adminBodyBytesMax))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return fmt.Errorf("the body is not what this path takes: %s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return nil
+}
+
+func answer(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.Encode(v)
+}
+
+func refuse(w http.ResponseWriter, status int, message string) {
+	answer(w, status, map[string]any{"error": map[string]any{"message": message, "status": status}})
+}
+
+// routerState is /state: everything an operator, a script or a page wants to know, as of one moment.
+type routerState struct {
+	Version     string        `json:"version"`
+	Started     time.Time     `json:"started"`
+	Policy      string        `json:"policy"`
+	Running     int           `json:"running_requests"`
+	SeedPrint   string        `json:"seed_fingerprint"`
+	Index       indexState    `json:"index"`
+	DecisionLog *logState     `json:"decision_log,omitempty"`
+	Workers     []workerState `json:"workers"`
+}
+
+type indexState struct {
+	Bytes     int64  `json:"bytes"`
+	BytesMax  int64  `json:"bytes_max"`
+	Blocks    int    `json:"blocks"`
+	Evictions uint64 `json:"evictions"`
+}
+
+type logState struct {
+	Written uint64 `json:"written"`
+	Dropped uint64 `json:"dropped"`
+	Rotated uint64 `json:"rotated"`
+}
+
+type workerState struct {
+	ID              string   `json:"id"`
+	URL             string   `json:"url"`
+	State           string   `json:"state"`
+	Incarnation     uint64   `json:"incarnation"`
+	Engine          string   `json:"engine"`
+	Version         string   `json:"version"`
+	Models          []string `json:"models"`
+	ContextMax      int      `json:"context_max"`
+	SlotsMax        int      `json:"slots_max"`
+	KVTokensMax     int      `json:"kv_tokens_max"`
+	InFlight        int      `json:"inflight_requests"`
+	InFlightTokens  int      `json:"inflight_tokens"`
+	InFlightMax     int      `json:"inflight_max"`
+	QueuedSeconds   float64  `json:"queued_seconds"`
+	Telemetry       string   `json:"telemetry"` // fresh, stale or missing
+	TelemetryAge    float64  `json:"telemetry_age_seconds,omitempty"`
+	EngineRunning   *int     `json:"engine_running,omitempty"`
+	EngineWaiting   *int     `json:"engine_waiting,omitempty"`
+	KVUsage         *float64 `json:"kv_usage,omitempty"`
+	ForeignRunning  int      `json:"foreign_running"`
+	ForeignWaiting  int      `json:"foreign_waiting"`
+	AssumedBytes    int64    `json:"assumed_cache_bytes"`
+	AssumedBytesMax int64    `json:"assumed_cache_bytes_max"`
+	Speed           float64  `json:"speed"` // times as fast as its class's prior
+	PrefillsLearned int      `json:"prefills_learned"`
+	StepsLearned    int      `json:"steps_learned"`
+}
+
+func (r *router) state() routerState {
+	s := routerState{Version: version, Started: r.started, Policy: r.gate.Policy(), Running: r.proxy.Running(), SeedPrint: r.seed.Fingerprint(), Workers: []workerState{}}
+	r.gate.View(func(v proxy.View) {
+		x := v.Index.Stats()
+		s.Index = indexState{x.Bytes, x.BytesMax, x.Blocks, x.Evictions}
+		for _, w := range v.Workers {
+			state := describe(w, v)
+			if w.Slot < len(x.PerSlot) {
+				state.AssumedBytes, state.AssumedBytesMax = x.PerSlot[w.Slot].CachedBytes, x.PerSlot[w.Slot].CapacityBytes
+			}
+			s.Workers = append(s.Workers, state)
+		}
+	})
+	if r.decisions != nil {
+		d := r.decisions.Stats()
+		s.DecisionLog = &logState{d.Written, d.Dropped, d.Rotated}
+	}
+	return s
+}
+
+func describe(w *fleet.Worker, v proxy.View) workerState {
+	info, load, model := w.Info(), w.Load(v.Now), v.Costs.Of(w)
+	s := workerState{ID: w.ID, URL: w.URL, State: w.State(), Incarnation: w.Incarnation, Engine: info.Engine, Version: info.Version,
+		SlotsMax: info.SlotsMax, KVTokensMax: info.KVTokensMax, InFlight: load.InFlight, InFlightTokens: load.ContextTokens, InFlightMax: w.InFlightMax(),
+		QueuedSeconds: load.QueuedSeconds, ForeignRunning: load.ForeignRunning, ForeignWaiting: load.ForeignWaiting, Models: []string{}, Speed: model.Speed(), Telemetry: "missing"}
+	s.PrefillsLearned, s.StepsLearned = model.Samples()
+	for _, m := range info.Models {
+		s.Models, s.ContextMax = append(s.Models, m.ID), max(s.ContextMax, m.ContextMax)
+	}
+	c, fresh := w.Counts(v.Now)
+	if c.At.IsZero() {
+		return s
+	}
+	s.Telemetry, s.TelemetryAge = "stale", v.Now.Sub(c.At).Seconds()
+	if !fresh {
+		return s
+	}
+	s.Telemetry = "fresh"
+	if c.Has&fleet.HasRunning != 0 {
+		s.EngineRunning = &c.Running
+	}
+	if c.Has&fleet.HasWaiting != 0 {
+		s.EngineWaiting = &c.Waiting
+	}
+	if c.Has&fleet.HasKVUsage != 0 {
+		s.KVUsage = &c.KVUsage
+	}
+	return s
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/declog"
+	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/metrics"
+	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/internal/telemetry"
+)
+
+// What the data plane and telemetry tell the rest of the program: metrics, the decision log, the access log, the fleet.
+
+func (r *router) hooks() proxy.Hooks {
+	return proxy.Hooks{
+		Settled:       r.settled,
+		Decided:       func(d time.Duration) { r.metrics.Decision.Observe(d) },
+		Retried:       func() { r.metrics.Retries.Inc() },
+		UpstreamError: func(w *fleet.Worker, class string) { r.metrics.Worker(w.ID).Error(class) },
+		Ejected: func(w *fleet.Worker) {
+			r.metrics.Worker(w.ID).Ejected()
+			r.log.Warn("worker put out after failing in a row; it is tried again after a while", "worker", w.ID)
+		},
+	}
+}
+
+// settled counts and logs one request that is over.
+func (r *router) settled(f *proxy.Facts) {
+	m, model := r.metrics, r.metrics.Model(f.Model)
+	model.Request(f.API.String(), string(f.Outcome))
+	r.countUsage(f)
+	if f.Outcome == proxy.OutcomeCancelled {
+		m.Cancellations.Inc()
+	}
+	if f.Unterminated {
+		m.StreamsUnterminated.Inc()
+	}
+	if f.Tries > 0 && len(f.Chain.Keys) == 0 {
+		m.RequestsWithoutText.Inc()
+	}
+	if f.Decision.Worker != nil {
+		hit := f.Decision.Hit.String()
+		if hit == "declined" {
+			m.HitsDeclined.Inc()
+		}
+		lat := model.Latency(hit)
+		if f.Stream && !f.FirstToken.IsZero() {
+			lat.TTFT.Observe(f.FirstToken.Sub(f.Started))
+		}
+		for _, gap := range f.Gaps {
+			lat.ITL.Observe(seconds(gap))
+		}
+		if f.Outcome == proxy.OutcomeSucceeded {
+			lat.E2E.Observe(f.Ended.Sub(f.Started))
+		}
+	}
+	if r.decisions != nil {
+		r.logDecision(f)
+	}
+	if r.cfg.AccessLog {
+		r.logAccess(f)
+	}
+}
+
+// countUsage counts tokens. What was predicted is counted only beside what was reported, so that the two can be compared.
+func (r *router) countUsage(f *proxy.Facts) {
+	m := r.metrics
+	if !f.Usage.HasPrompt {
+		if f.Outcome == proxy.OutcomeSucceeded {
+			m.RepliesUnmetered.Inc()
+		}
+		return
+	}
+	m.PromptTokens.Add(f.Usage.PromptTokens)
+	m.CompletionTokens.Add(f.Usage.CompletionTokens)
+	if f.Usage.HasCached {
+		m.CachedTokensReported.Add(f.Usage.CachedTokens)
+		m.CachedTokensPredicted.Add(min(f.Decision.MatchedTokens, f.Usage.PromptTokens))
+	}
+}
+
+func seconds[T ~float32 | ~float64](s T) time.Duration {
+	return time.Duration(float64(s) * float64(time.Second))
+}
+
+func (r *router) logAccess(f *proxy.Facts) {
+	worker := ""
+	if f.Decision.Worker != nil {
+		worker = f.Decision.Worker.ID
+	}
+	attrs := []any{"request", f.ID, "method", f.Method, "path", f.Path, "model", r.metrics.ModelLabel(f.Model), "worker", worker,
+		"status", f.Status, "outcome", string(f.Outcome), "hit", f.Decision.Hit.String(), "tries", f.Tries,
+		"prompt_tokens", f.Usage.PromptTokens, "cached_tokens", f.Usage.CachedTokens, "completion_tokens", f.Usage.CompletionTokens,
+		"seconds", f.Ended.Sub(f.Started).Seconds()}
+	if !f.FirstToken.IsZero() {
+		attrs = append(attrs, "ttft_seconds", f.FirstToken.Sub(f.Started).Seconds())
+	}
+	if f.Error != "" {
+		attrs = append(attrs, "error", f.Error)
+	}
+	r.log.Info("request", attrs...)
+}
+
+// logDecision hands one record to the decision log, which never waits.
+func (r *router) logDecision(f *proxy.Facts) {
+	d := r.decisions.Record()
+	d.Time, d.ID, d.API, d.Model, d.Tenant, d.Stream = f.Started, f.ID, f.API.String(), f.Model, f.Tenant, f.Stream
+	if f.Session != 0 {
+		d.Session = fmt.Sprintf("%016x", f.Session)
+	}
+	d.PromptBytes, d.PromptTokensEst, d.MaxTokens = f.TextBytes, f.PromptTokens, f.MaxTokens
+	d.PromptTokens, d.CompletionTokens, d.CachedTokens = f.Usage.PromptTokens, f.Usage.CompletionTokens, f.Usage.CachedTokens
+	d.CachedTokensEst, d.BestMatchedTokens, d.StreamedTokenCount = f.Decision.MatchedTokens, f.Decision.BestMatchedTokens, f.Tokens
+	declog.SetKeys(d, f.Chain.Keys)
+	d.Policy, d.Relaxed, d.Reason = f.Decision.Policy, f.Decision.Relaxed, f.Decision.Reason
+	if w := f.Decision.Worker; w != nil {
+		d.Worker, d.Hit = w.ID, f.Decision.Hit.String()
+	}
+	for _, row := range f.Decision.Rows {
+		d.Rows = append(d.Rows, declog.Row{Worker: row.ID, MatchedTokens: row.MatchedTokens, QueuedSeconds: row.QueuedSeconds, PrefillSeconds: row.PrefillSeconds,
+			Price: row.Price, DecodeSeconds: row.DecodeSeconds, BatchSeconds: row.BatchSeconds, TotalSeconds: row.TotalSeconds, InFlight: row.InFlight, Why: row.Why})
+	}
+	for _, t := range f.Failed {
+		d.Tries = append(d.Tries, declog.Try{Worker: t.Worker, Class: t.Class, Status: t.Status})
+	}
+	d.Outcome, d.Status, d.Error, d.DecisionSeconds, d.E2ESeconds = string(f.Outcome), f.Status, f.Error, f.DecisionTime.Seconds(), f.Ended.Sub(f.Started).Seconds()
+	if !f.Placed.IsZero() {
+		d.QueueSeconds = f.Placed.Sub(f.Started).Seconds()
+	}
+	if !f.FirstToken.IsZero() {
+		d.TTFTSeconds = f.FirstToken.Sub(f.Started).Seconds()
+	}
+	if n := len(f.Gaps); n > 0 {
+		slices.Sort(f.Gaps)
+		d.ITLP50Seconds, d.ITLMaxSeconds = float64(f.Gaps[n/2]), f.GapMax.Seconds()
+	}
+	r.decisions.Log(d)
+}
+
+// collect fills in the state of the moment for a scrape of the metrics.
+func (r *router) collect(s *metrics.State) {
+	r.gate.View(func(v proxy.View) {
+		for _, w := range v.Workers {
+			load, state := w.Load(v.Now), metrics.WorkerState{ID: w.ID, State: w.State()}
+			state.InFlightRequests, state.InFlightTokens = load.InFlight, load.ContextTokens
+			c, fresh := w.Counts(v.Now)
+			if !c.At.IsZero() {
+				state.HasTelemetryAge, state.TelemetryAgeSeconds = true, v.Now.Sub(c.At).Seconds()
+			}
+			if fresh {
+				state.HasRunning, state.EngineRunning = c.Has&fleet.HasRunning != 0, c.Running
+				state.HasWaiting, state.EngineWaiting = c.Has&fleet.HasWaiting != 0, c.Waiting
+				state.HasKVUsage, state.KVUsage = c.Has&fleet.HasKVUsage != 0, c.KVUsage
+			}
+			s.Workers = append(s.Workers, state)
+		}
+		x := v.Index.Stats()
+		s.IndexBytes, s.IndexBytesMax, s.IndexBlocks, s.IndexEvictions = x.Bytes, x.BytesMax, int64(x.Blocks), x.Evictions
+	})
+	if r.decisions != nil {
+		stats := r.decisions.Stats()
+		s.DecisionLogRecords, s.DecisionLogDrops = stats.Written, stats.Dropped
+	}
+}
+
+func (r *router) onInfo(t telemetry.Target, i fleet.Info) {
+	for _, m := range i.Models {
+		r.metrics.KnowModel(m.ID)
+	}
+	r.gate.Describe(t.ID, t.Incarnation, i)
+	names := make([]string, 0, len(i.Models))
+	for _, m := range i.Models {
+		names = append(names, m.ID)
+	}
+	r.log.Info("worker found", "worker", t.ID, "engine", i.Engine, "version", i.Version, "models", names, "kv_tokens", i.KVTokensMax, "slots", i.SlotsMax)
+}
+
+func (r *router) onCounts(t telemetry.Target, c fleet.Counts) { r.gate.Observe(t.ID, t.Incarnation, c) }
+
+func (r *router) onDown(t telemetry.Target, _ error) { r.gate.Unreachable(t.ID, t.Incarnation) }
+
+func (r *router) onFail(t telemetry.Target, _ error) { r.metrics.Worker(t.ID).TelemetryFailed() }
+
+// onRestart starts the worker's next incarnation: what its engine had cached is gone.
+func (r *router) onRestart(t telemetry.Target) {
+	w, err := r.gate.Restarted(t.ID, t.Incarnation)
+	if err != nil {
+		r.log.Debug("restart of a worker that is not in the fleet any more", "worker", t.ID, "error", err)
+		return
+	}
+	t.Incarnation = w.Incarnation
+	r.telemetry.Watch(t)
+	r.log.Warn("worker's engine restarted: its cache counts as empty", "worker", t.ID, slog.Uint64("incarnation", w.Incarnation))
+}

@@ -1,0 +1,283 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/cost"
+	"github.com/warmpath/warmpath/internal/declog"
+	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/metrics"
+	"github.com/warmpath/warmpath/internal/prefix"
+	"github.com/warmpath/warmpath/internal/prompt"
+	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/internal/sched"
+	"github.com/warmpath/warmpath/internal/telemetry"
+	"github.com/warmpath/warmpath/internal/upstream"
+)
+
+// router is the whole product put together, by hand and in one place. serve, demo and the tests all start it here.
+type router struct {
+	cfg       config.Config
+	log       *slog.Logger
+	gate      *proxy.Gate
+	proxy     *proxy.Proxy
+	metrics   *metrics.Set
+	telemetry *telemetry.Manager
+	decisions *declog.Writer // nil: no decision log
+	seed      prefix.Seed
+	started   time.Time
+
+	data, admin     *http.Server
+	dataAt, adminAt net.Listener // adminAt is nil when there is no admin port
+
+	base     context.Context // of every request
+	cut      context.CancelCauseFunc
+	stopAsk  context.CancelFunc // ends telemetry
+	running  sync.WaitGroup
+	stopOnce sync.Once
+}
+
+// outputsMax bounds the models and tenants whose answer length is told apart.
+const outputsMax = 4096
+
+// startRouter listens and serves. It fails when a setting is wrong or a port is taken, never because a worker is down.
+func startRouter(cfg config.Config, log *slog.Logger) (*router, error) {
+	seed, err := installationSeed(cfg)
+	if err != nil {
+		return nil, err
+	}
+	r := &router{cfg: cfg, log: log, seed: seed, started: time.Now()}
+	if cfg.DecisionLog.File != "" {
+		r.decisions, err = declog.Create(declog.Options{Path: cfg.DecisionLog.File, FileBytesMax: int64(cfg.DecisionLog.BytesMax), FilesMax: cfg.DecisionLog.FilesMax, Log: log})
+		if err != nil {
+			return nil, fmt.Errorf("the decision log cannot be written (setting decision_log.file): %w", err)
+		}
+	}
+	if err := r.listen(); err != nil {
+		r.closeFiles()
+		return nil, err
+	}
+	r.wire()
+	r.serve()
+	for _, w := range cfg.Workers {
+		if err := r.addWorker(workerOf(w)); err != nil {
+			r.Close()
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// listen takes both ports before anything else starts, so that a port in use is the first and only thing said.
+func (r *router) listen() (err error) {
+	if r.dataAt, err = net.Listen("tcp", r.cfg.Listen); err != nil {
+		return fmt.Errorf("the data port cannot be opened (setting listen, flag --listen): %w", err)
+	}
+	if r.cfg.Admin == "" {
+		return nil
+	}
+	if r.adminAt, err = net.Listen("tcp", r.cfg.Admin); err != nil {
+		r.dataAt.Close()
+		return fmt.Errorf("the admin port cannot be opened (setting admin, flag --admin): %w", err)
+	}
+	return nil
+}
+
+// wire makes the rooms and ties them together.
+func (r *router) wire() {
+	c := r.cfg
+	f := fleet.New(fleet.Options{EjectAfter: c.Ejection.After, EjectFor: c.Ejection.First, EjectMax: c.Ejection.Max,
+		StaleAfter: c.Telemetry.StaleAfter, InFlightMax: c.InFlightMax})
+	x := prefix.New(prefix.Options{BytesMax: int64(c.IndexBytesMax)})
+	book, outputs, ratio := cost.NewBook(cost.DefaultOptions()), cost.NewOutputs(outputsMax), cost.NewRatio()
+	s := sched.New(f, x, book, outputs, ratio, sched.Options{Policy: c.Policy, Seed: mathrand.Uint64()})
+	idle := c.Timeouts.IdleGap
+	if idle == 0 {
+		idle = -1 // the upstream client's word for none
+	}
+	dial := upstream.Options{ConnectTimeout: c.Timeouts.Connect, HeaderTimeout: c.Timeouts.Header, IdleGap: idle}
+	r.gate = proxy.NewGate(f, x, book, outputs, ratio, s, dial, time.Now)
+	r.metrics = metrics.New(r.collect)
+	o := proxy.DefaultOptions()
+	o.BodyBytesMax, o.RetriesMax, o.InjectUsage, o.ExplainHeaders = int64(c.BodyBytesMax), c.RetriesMax, c.InjectUsage, c.ExplainHeaders
+	o.ConnectTimeout, o.HeaderTimeout, o.IdleGap = c.Timeouts.Connect, c.Timeouts.Header, c.Timeouts.IdleGap
+	r.proxy = proxy.New(o, r.gate, prompt.New(r.seed, prompt.DefaultOptions()), r.hooks(), r.log)
+	r.telemetry = telemetry.New(telemetry.Options{Interval: c.Telemetry.Interval, Timeout: c.Telemetry.Timeout,
+		InFlight: r.gate.InFlight, OnInfo: r.onInfo, OnCounts: r.onCounts, OnRestart: r.onRestart, OnDown: r.onDown, OnFail: r.onFail, Log: r.log})
+}
+
+// serve starts the two servers and telemetry, each in a goroutine that Close waits for.
+func (r *router) serve() {
+	r.base, r.cut = context.WithCancelCause(context.Background())
+	quiet := slog.NewLogLogger(r.log.Handler(), slog.LevelDebug)
+	r.data = &http.Server{Handler: r.proxy, ReadHeaderTimeout: 30 * time.Second, IdleTimeout: 3 * time.Minute, MaxHeaderBytes: 64 << 10,
+		BaseContext: func(net.Listener) context.Context { return r.base }, ErrorLog: quiet}
+	r.running.Go(func() { r.report("data port", r.data.Serve(r.dataAt)) })
+	if r.adminAt != nil {
+		r.admin = &http.Server{Handler: r.adminHandler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 3 * time.Minute, ErrorLog: quiet}
+		r.running.Go(func() { r.report("admin port", r.admin.Serve(r.adminAt)) })
+	}
+	var ask context.Context
+	ask, r.stopAsk = context.WithCancel(context.Background())
+	r.running.Go(func() { r.report("telemetry", r.telemetry.Run(ask)) })
+}
+
+func (r *router) report(part string, err error) {
+	if err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, context.Canceled) {
+		r.log.Error(part+" ended", "error", err)
+	}
+}
+
+// DataURL and AdminURL are where the router answers; useful when a port was 0.
+func (r *router) DataURL() string { return "http://" + r.dataAt.Addr().String() }
+
+// AdminURL is "" when there is no admin port.
+func (r *router) AdminURL() string {
+	if r.adminAt == nil {
+		return ""
+	}
+	return "http://" + r.adminAt.Addr().String()
+}
+
+// drainPoll is how often a draining router looks whether the last request is done.
+const drainPoll = 20 * time.Millisecond
+
+// Drain makes the router unready, lets running requests finish until limit, then cuts them off with an error of their dialect.
+// It returns how many were cut off. ctx ends the wait early.
+func (r *router) Drain(ctx context.Context, limit time.Duration) int {
+	r.proxy.StartDrain()
+	r.data.SetKeepAlivesEnabled(false)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for r.proxy.Running() > 0 && ctx.Err() == nil {
+		pause(ctx, drainPoll)
+	}
+	left := r.proxy.Running()
+	r.cut(proxy.ErrDrainLimit)
+	last, done := context.WithTimeout(context.Background(), time.Second)
+	defer done()
+	for r.proxy.Running() > 0 && last.Err() == nil {
+		pause(last, drainPoll)
+	}
+	return left
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// Close stops everything at once and waits until it has stopped.
+func (r *router) Close() {
+	r.stopOnce.Do(func() {
+		r.proxy.StartDrain()
+		r.cut(proxy.ErrDrainLimit)
+		r.data.Close()
+		if r.admin != nil {
+			r.admin.Close()
+		}
+		r.stopAsk()
+		r.gate.Close()
+		r.running.Wait()
+		r.closeFiles()
+	})
+}
+
+func (r *router) closeFiles() {
+	if r.decisions != nil {
+		r.decisions.Close()
+	}
+}
+
+func workerOf(w config.Worker) proxy.Worker {
+	out := proxy.Worker{ID: w.ID, URL: w.URL, Key: string(w.Key), InFlightMax: w.InFlightMax}
+	if w.Model != "" {
+		out.Models = []string{w.Model}
+	}
+	return out
+}
+
+// addWorker puts a worker into the fleet and starts asking it what it is.
+func (r *router) addWorker(w proxy.Worker) error {
+	added, err := r.gate.Add(w)
+	if err != nil {
+		return err
+	}
+	for _, m := range w.Models {
+		r.metrics.KnowModel(m)
+	}
+	r.metrics.Worker(added.ID)
+	r.telemetry.Watch(telemetry.Target{ID: added.ID, URL: added.URL, Key: w.Key, Incarnation: added.Incarnation})
+	return nil
+}
+
+func (r *router) removeWorker(id string) error {
+	if err := r.gate.Remove(id); err != nil {
+		return err
+	}
+	r.telemetry.Unwatch(id)
+	r.metrics.DeleteWorker(id)
+	r.log.Info("worker removed", "worker", id)
+	return nil
+}
+
+// installationSeed reads the installation's secret, or makes it at the first start. Without it prefix keys could be guessed, and
+// would not agree between runs.
+func installationSeed(cfg config.Config) (prefix.Seed, error) {
+	folder, err := cfg.StateFolder()
+	if err != nil {
+		return prefix.Seed{}, err
+	}
+	file := filepath.Join(folder, "secret")
+	if secret, err := os.ReadFile(file); err == nil && len(secret) >= 16 {
+		return prefix.NewSeed(secret), nil
+	}
+	secret := make([]byte, 32)
+	rand.Read(secret)
+	if err := os.MkdirAll(folder, 0o700); err == nil {
+		err = writeNew(file, secret)
+	}
+	if err != nil {
+		return prefix.Seed{}, fmt.Errorf("the installation's secret cannot be kept in %s (setting state_dir): %w", folder, err)
+	}
+	if kept, err := os.ReadFile(file); err == nil && len(kept) >= 16 { // another process may have been first
+		secret = kept
+	}
+	return prefix.NewSeed(secret), nil
+}
+
+// writeNew writes a file whole or not at all, and leaves one that is there already.
+func writeNew(file string, content []byte) error {
+	temporary, err := os.CreateTemp(filepath.Dir(file), ".secret-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temporary.Name())
+	if _, err = temporary.Write(content); err != nil {
+		temporary.Close()
+		return err
+	}
+	if err = temporary.Close(); err != nil {
+		return err
+	}
+	if err = os.Link(temporary.Name(), file); errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/sched"
+	"github.com/warmpath/warmpath/internal/telemetry"
+)
+
+const serveLong = `serve stands in front of inference engines and sends each request to the worker where it costs least:
+the warm prefix it finds there against the work already owed, in seconds of engine time.
+
+Name the engines with --worker, or in a file with --config. With neither, the usual ports of this machine are
+asked (vLLM 8000, SGLang 30000, llama.cpp 8080, Ollama 11434) and what answers is used.
+
+Clients use the data port as they used the engine: http://127.0.0.1:8800/v1. Operators use the admin port:
+/metrics, /state, POST /workers, POST /workers/{id}/drain, DELETE /workers/{id}, POST /policy.
+Both listen on this machine only until you say otherwise.
+
+SIGTERM or Ctrl-C: /readyz fails at once, running answers finish within --drain-timeout; a second signal stops at once.`
+
+const serveExample = `  warmpath serve --worker http://gpu-1:8000 --worker http://gpu-2:8000
+  warmpath serve --config warmpath.yaml --listen 0.0.0.0:8800
+  warmpath serve                                  # finds the engines of this machine
+  curl -X POST localhost:8801/workers -d '{"url":"http://gpu-3:8000"}'`
+
+// serveFlags are the flags of `warmpath serve`; each that is given replaces its setting of the file.
+type serveFlags struct {
+	file                      string
+	workers                   []string
+	listen, admin, policy     string
+	drain                     time.Duration
+	decisionLog, level        string
+	explain, access, noInject bool
+	stateDir                  string
+}
+
+// serveCommand is `warmpath serve`.
+func serveCommand() *cobra.Command {
+	var f serveFlags
+	d := config.Default()
+	cmd := &cobra.Command{
+		Use: "serve", Short: "Route requests to inference engines", Long: serveLong, Example: serveExample, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := f.config(cmd)
+			if err != nil {
+				return err
+			}
+			return runServe(cmd.OutOrStdout(), cmd.ErrOrStderr(), cfg)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.file, "config", "", "configuration file (YAML); see check-config --schema")
+	flags.StringArrayVar(&f.workers, "worker", nil, "address of an engine, http://host:port; repeat for more")
+	flags.StringVar(&f.listen, "listen", d.Listen, "address of the data port; 0.0.0.0:8800 exposes it")
+	flags.StringVar(&f.admin, "admin", d.Admin, "address of the admin port; empty for none")
+	flags.StringVar(&f.policy, "policy", d.Policy, "how a worker is chosen: "+strings.Join(sched.PolicyNames(), ", "))
+	flags.DurationVar(&f.drain, "drain-timeout", d.DrainTimeout, "how long running answers may go on after SIGTERM")
+	flags.StringVar(&f.decisionLog, "decision-log", "", "file for one JSON line a request: who could serve it, at what cost, what came of it")
+	flags.StringVar(&f.level, "log-level", d.LogLevel, "debug, info, warn or error")
+	flags.BoolVar(&f.explain, "explain-headers", false, "answer with X-Warmpath-Decision; tells clients what others have cached")
+	flags.BoolVar(&f.access, "access-log", false, "log one line a request")
+	flags.BoolVar(&f.noInject, "no-inject-usage", false, "leave stream_options alone: streams pass byte for byte, and those whose client does not ask for usage are not metered")
+	flags.StringVar(&f.stateDir, "state-dir", "", "folder of the installation's secret (default: the user's state folder)")
+	cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(sched.PolicyNames(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.MarkFlagFilename("config", "yaml", "yml")
+	return cmd
+}
+
+// config is the file, changed by the flags that were given, checked as a whole.
+func (f *serveFlags) config(cmd *cobra.Command) (config.Config, error) {
+	cfg := config.Default()
+	if f.file != "" {
+		var err error
+		if cfg, err = config.Load(f.file); err != nil {
+			return cfg, err
+		}
+	}
+	if len(f.workers) > 0 {
+		if len(cfg.Workers) > 0 {
+			return cfg, usageError{fmt.Errorf("--worker and the workers of %s exclude each other; name them in one place", f.file)}
+		}
+		for _, address := range f.workers {
+			cfg.Workers = append(cfg.Workers, config.WorkerAt(address))
+		}
+	}
+	given := func(name string, set func()) {
+		if cmd.Flags().Changed(name) {
+			set()
+		}
+	}
+	given("listen", func() { cfg.Listen = f.listen })
+	given("admin", func() { cfg.Admin = f.admin })
+	given("policy", func() { cfg.Policy = f.policy })
+	given("drain-timeout", func() { cfg.DrainTimeout = f.drain })
+	given("decision-log", func() { cfg.DecisionLog.File = f.decisionLog })
+	given("log-level", func() { cfg.LogLevel = f.level })
+	given("explain-headers", func() { cfg.ExplainHeaders = f.explain })
+	given("access-log", func() { cfg.AccessLog = f.access })
+	given("no-inject-usage", func() { cfg.InjectUsage = !f.noInject })
+	given("state-dir", func() { cfg.StateDir = f.stateDir })
+	return cfg, cfg.Validate()
+}
+
+// runServe serves until a signal, then drains.
+func runServe(stdout, stderr io.Writer, cfg config.Config) error {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	log := newLogger(stderr, cfg)
+	if len(cfg.Workers) == 0 {
+		var err error
+		if cfg.Workers, err = findLocal(stderr); err != nil {
+			return err
+		}
+	}
+	r, err := startRouter(cfg, log)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	fmt.Fprintf(stdout, "serving on %s/v1 (policy %s, %d workers)\n", r.DataURL(), cfg.Policy, len(cfg.Workers))
+	if r.AdminURL() != "" {
+		fmt.Fprintf(stdout, "admin on %s (/metrics, /state)\n", r.AdminURL())
+	}
+	log.Info("stopping: no new requests, running ones go on", "signal", (<-signals).String(), "running", r.proxy.Running(), "limit", cfg.DrainTimeout)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		select {
+		case s := <-signals:
+			log.Warn("second signal: stopping at once", "signal", s.String())
+			cancel()
+		case <-stop:
+		}
+	}()
+	if cut := r.Drain(ctx, cfg.DrainTimeout); cut > 0 {
+		log.Warn("requests cut off at the end of the drain", "requests", cut)
+	}
+	return nil
+}
+
+// localProbeMax bounds the wait for engines on this machine's usual ports.
+const localProbeMax = time.Second
+
+// findLocal looks for engines on this machine, for a start without any setting.
+func findLocal(stderr io.Writer) ([]config.Worker, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), localProbeMax)
+	defer cancel()
+	var workers []config.Worker
+	for _, found := range telemetry.Probe(ctx, telemetry.LoopbackURLs()) {
+		fmt.Fprintf(stderr, "found %s at %s\n", found.Info.Engine, found.URL)
+		workers = append(workers, config.WorkerAt(found.URL))
+	}
+	if len(workers) > 0 {
+		return workers, nil
+	}
+	return nil, usageError{fmt.Errorf(`no engine answers on this machine's usual ports (8000, 30000, 8080, 11434).
+Name yours:      warmpath serve --worker http://HOST:PORT --worker http://HOST:PORT
+Or try it alone: warmpath demo --keep`)}
+}
+
+func newLogger(w io.Writer, cfg config.Config) *slog.Logger {
+	o := &slog.HandlerOptions{Level: cfg.Level()}
+	if cfg.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}

@@ -1,0 +1,120 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/llmapi"
+	"github.com/warmpath/warmpath/internal/sched"
+	"github.com/warmpath/warmpath/internal/upstream"
+)
+
+// failure is an answer of our own making. The status travels with it and is written once, at the edge, in the client's dialect.
+type failure struct {
+	status     int
+	kind       string // one of llmapi's kinds
+	message    string // names the value, the limit and the setting
+	param      string // the request field at fault, if there is one
+	retryAfter time.Duration
+	outcome    Outcome
+	class      string // upstream error class, for the log
+}
+
+func (f *failure) Error() string { return f.message }
+
+// Outcome is how a request ended, as counted in warmpath_requests_total.
+type Outcome string
+
+// The outcomes.
+const (
+	OutcomeSucceeded   Outcome = "succeeded"    // a whole answer
+	OutcomeFailed      Outcome = "failed"       // the worker failed, the stream broke or carried an error, or the router cut it off
+	OutcomeIncomplete  Outcome = "incomplete"   // the reply says so itself, or the stream ended without its terminator
+	OutcomeCancelled   Outcome = "cancelled"    // the client left
+	OutcomeClientError Outcome = "client_error" // 4xx, ours or the worker's
+	OutcomeBusy        Outcome = "busy"         // 429 or 503 passed on
+	OutcomeNoWorker    Outcome = "no_worker"    // nobody could serve it
+)
+
+func badRequest(param, format string, args ...any) *failure {
+	return &failure{status: http.StatusBadRequest, kind: llmapi.KindInvalid, param: param, message: fmt.Sprintf(format, args...), outcome: OutcomeClientError}
+}
+
+// scanFailure shapes what the body scan found wrong.
+func scanFailure(err error) *failure {
+	var field *llmapi.FieldError
+	if errors.As(err, &field) {
+		return badRequest(field.Field, "%s", err.Error())
+	}
+	return badRequest("", "the request body is not valid JSON: %s", err.Error())
+}
+
+// placeFailure shapes why no worker could be chosen.
+func placeFailure(err error) *failure {
+	var model *sched.ErrNoModel
+	var long *sched.ErrContext
+	switch {
+	case errors.As(err, &model):
+		return &failure{status: http.StatusNotFound, kind: llmapi.KindModel, param: "model", message: err.Error(), outcome: OutcomeClientError}
+	case errors.As(err, &long):
+		return &failure{status: http.StatusBadRequest, kind: llmapi.KindContext, param: "messages", message: err.Error(), outcome: OutcomeClientError}
+	}
+	return &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, message: err.Error(), retryAfter: time.Second, outcome: OutcomeNoWorker}
+}
+
+// upstreamFailure shapes a broken exchange with a worker. The worker is named by its id, never by its URL, which may hold a secret.
+func upstreamFailure(w *fleet.Worker, err error, o Options) *failure {
+	f := &failure{status: http.StatusBadGateway, kind: llmapi.KindUpstream, outcome: OutcomeFailed}
+	var up *upstream.Error
+	if !errors.As(err, &up) {
+		f.message = "worker " + w.ID + ": " + err.Error()
+		return f
+	}
+	f.class = up.Class.String()
+	switch up.Class {
+	case upstream.Refused:
+		f.message = fmt.Sprintf("worker %s refused the connection or did not accept it within %v (setting timeouts.connect)", w.ID, o.ConnectTimeout)
+	case upstream.Timeout:
+		f.status, f.kind = http.StatusGatewayTimeout, llmapi.KindTimeout
+		f.message = fmt.Sprintf("worker %s sent nothing within the limit (settings timeouts.header, now %v, and timeouts.idle_gap, now %v)", w.ID, o.HeaderTimeout, o.IdleGap)
+	case upstream.BadShape:
+		f.message = "worker " + w.ID + " answered something that is not HTTP/1.1: " + up.Err.Error()
+	default:
+		f.message = "worker " + w.ID + " broke the connection before its answer was complete"
+	}
+	return f
+}
+
+// write sends a failure in the dialect of d.
+func (f *failure) write(w http.ResponseWriter, d llmapi.Dialect) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	if f.retryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(max(1, int(f.retryAfter.Round(time.Second)/time.Second))))
+	}
+	body := llmapi.ErrorBody(d, f.status, f.kind, f.message, f.param)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(f.status)
+	w.Write(body)
+}
+
+// retryAfter reads a Retry-After header in seconds or as a date; 0 when absent or odd. It never exceeds a minute: a worker that
+// asks for more is seen again by then.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	v := strings.TrimSpace(h.Get("Retry-After"))
+	if v == "" {
+		return 0
+	}
+	d := time.Duration(0)
+	if s, err := strconv.Atoi(v); err == nil {
+		d = time.Duration(s) * time.Second
+	} else if at, err := http.ParseTime(v); err == nil {
+		d = at.Sub(now)
+	}
+	return min(max(d, 0), time.Minute)
+}

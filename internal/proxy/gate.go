@@ -1,0 +1,170 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/cost"
+	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/prefix"
+	"github.com/warmpath/warmpath/internal/sched"
+	"github.com/warmpath/warmpath/internal/upstream"
+)
+
+// Gate is the one critical section: choosing a worker and reserving on it happen under its lock, and so does everything else
+// that changes what a choice looks at. The rooms behind it are pure and unlocked; nothing here blocks or calls out.
+type Gate struct {
+	mu      sync.Mutex
+	fleet   *fleet.Fleet
+	index   *prefix.Index
+	costs   *cost.Book
+	outputs *cost.Outputs
+	ratio   *cost.Ratio
+	sched   *sched.Scheduler
+	ends    map[*fleet.Worker]*endpoint
+	dial    upstream.Options
+	now     func() time.Time
+}
+
+// endpoint is how to reach one worker instance. gone is cancelled when the worker leaves the fleet: requests that have no byte
+// of their answer yet are then placed elsewhere, streams under way go on.
+type endpoint struct {
+	worker *fleet.Worker
+	client upstream.Client
+	key    string
+	gone   context.Context
+	leave  context.CancelCauseFunc
+}
+
+// Worker is what it takes to add a worker.
+type Worker struct {
+	ID          string   // host:port of URL when empty
+	URL         string   // http:// or https://, no trailing slash
+	Key         string   // credential sent to the worker instead of the client's; empty passes the client's on
+	InFlightMax int      // requests in flight at most; 0 = what the engine reports
+	Models      []string // served models when the engine cannot tell; nil = ask it
+}
+
+var errWorkerLeft = fmt.Errorf("the worker left the fleet")
+
+// NewGate makes a gate over an empty fleet. The rooms are owned by the gate from here on.
+func NewGate(f *fleet.Fleet, x *prefix.Index, b *cost.Book, o *cost.Outputs, r *cost.Ratio, s *sched.Scheduler, dial upstream.Options, now func() time.Time) *Gate {
+	return &Gate{fleet: f, index: x, costs: b, outputs: o, ratio: r, sched: s, dial: dial, now: now, ends: map[*fleet.Worker]*endpoint{}}
+}
+
+// Add puts a worker into the fleet, unknown until telemetry or traffic tells more.
+func (g *Gate) Add(c Worker) (*fleet.Worker, error) {
+	client, err := upstream.New(c.URL, g.dial)
+	if err != nil {
+		return nil, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	w, err := g.fleet.Add(c.ID, c.URL, g.now())
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	if g.ends[w] != nil { // was draining: the same instance goes on
+		client.Close()
+		return w, nil
+	}
+	w.SetInFlightMax(c.InFlightMax)
+	if len(c.Models) > 0 {
+		info := fleet.Info{}
+		for _, m := range c.Models {
+			info.Models = append(info.Models, fleet.Model{ID: m})
+		}
+		w.SetInfo(info)
+	}
+	e := &endpoint{worker: w, client: client, key: c.Key}
+	e.gone, e.leave = context.WithCancelCause(context.Background())
+	g.ends[w] = e
+	return w, nil
+}
+
+// Drain stops new requests to a worker; those it has run to their end.
+func (g *Gate) Drain(id string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.fleet.Drain(id)
+}
+
+// Remove takes a worker out. Requests there that have no byte of their answer are placed elsewhere at once.
+func (g *Gate) Remove(id string) error {
+	g.mu.Lock()
+	w, err := g.fleet.Remove(id)
+	if err != nil {
+		g.mu.Unlock()
+		return err
+	}
+	e := g.ends[w]
+	delete(g.ends, w)
+	g.index.Forget(w.Slot)
+	g.costs.Forget(w)
+	g.fleet.SlotFree(w.Slot)
+	g.mu.Unlock()
+	e.leave(errWorkerLeft)
+	e.client.Close()
+	return nil
+}
+
+// SetPolicy switches the routing policy for the requests that come after.
+func (g *Gate) SetPolicy(name string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.sched.SetPolicy(name)
+}
+
+// Policy is the name of the routing policy in force.
+func (g *Gate) Policy() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.sched.Policy()
+}
+
+// place chooses a worker and reserves on it.
+func (g *Gate) place(req sched.Request) (sched.Decision, *fleet.Reservation, *endpoint, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	d, r, err := g.sched.Place(g.now(), req)
+	if err != nil {
+		return d, nil, nil, err
+	}
+	return d, r, g.ends[d.Worker], nil
+}
+
+// estimate turns prompt bytes into tokens by the model's learned ratio.
+func (g *Gate) estimate(model string, bytes int) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.ratio.Tokens(model, bytes)
+}
+
+// View is what the gate guards, to look at and not to keep.
+type View struct {
+	Now     time.Time
+	Fleet   *fleet.Fleet
+	Workers []*fleet.Worker
+	Index   *prefix.Index
+	Costs   *cost.Book
+	Ratio   *cost.Ratio
+}
+
+// View runs f while nothing changes. f must be quick: requests wait for it.
+func (g *Gate) View(f func(View)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f(View{Now: g.now(), Fleet: g.fleet, Workers: g.fleet.Workers(), Index: g.index, Costs: g.costs, Ratio: g.ratio})
+}
+
+// Close closes the idle connections to all workers.
+func (g *Gate) Close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, e := range g.ends {
+		e.client.Close()
+	}
+}

@@ -1,0 +1,240 @@
+package proxy
+
+import (
+	"context"
+	"hash/maphash"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/llmapi"
+	"github.com/warmpath/warmpath/internal/prefix"
+	"github.com/warmpath/warmpath/internal/sched"
+	"github.com/warmpath/warmpath/internal/upstream"
+)
+
+// sessionSeed makes session keys the same for one run of the program and unlike those of the next.
+var sessionSeed = maphash.MakeSeed()
+
+// key makes the request's routing key: model, block keys, sizes, session, and the worker that must serve it, if one must.
+func (x *exchange) key() error {
+	began := x.p.now()
+	x.want.Model = x.req.Model
+	if err := x.ownerOnly(); err != nil {
+		return err
+	}
+	if !x.req.HasModel && x.want.Only == "" {
+		if err := x.onlyModel(); err != nil {
+			return err
+		}
+	}
+	if x.scanned {
+		x.chain = x.p.keyer.Chain(&x.req, x.body, x.chain)
+	} else {
+		x.chain.Keys, x.chain.Ends, x.chain.Replies = x.chain.Keys[:0], x.chain.Ends[:0], x.chain.Replies[:0]
+	}
+	x.want.Chain, x.want.Bytes = x.chain, x.req.TextBytes
+	x.want.PromptTokens = x.req.TokenCount
+	if !x.req.TokenIDs {
+		x.want.PromptTokens = x.p.gate.estimate(x.req.Model, x.req.TextBytes)
+	}
+	x.want.MaxTokens, x.want.Streamed = x.req.MaxTokens, x.req.Stream
+	x.want.Generates = x.api != llmapi.Embeddings && x.api != llmapi.CountTokens && x.api != llmapi.Other
+	x.want.SessionKey = x.session()
+	x.want.Tenant = x.tenant()
+	x.facts.keyed = x.p.now().Sub(began)
+	f := &x.facts
+	f.API, f.Model, f.Tenant, f.Stream, f.Bytes, f.TextBytes = x.api, x.req.Model, x.want.Tenant, x.req.Stream, len(x.body), x.req.TextBytes
+	f.PromptTokens, f.MaxTokens, f.Chain, f.Session = x.want.PromptTokens, x.req.MaxTokens, x.chain, x.want.SessionKey
+	return nil
+}
+
+// onlyModel lets a request without a model through when there is nothing to choose from.
+func (x *exchange) onlyModel() error {
+	models := x.p.gate.models()
+	if len(models) < 2 {
+		return nil
+	}
+	names := make([]string, 0, len(models))
+	for _, m := range models {
+		names = append(names, m.ID)
+	}
+	if len(names) > 20 {
+		names = append(names[:20], "...")
+	}
+	return badRequest("model", "the request names no model and there are several: %s", strings.Join(names, ", "))
+}
+
+// session is the key that sticky policies hash: the client's own hint, else the head of the conversation.
+func (x *exchange) session() uint64 {
+	if s := x.r.Header.Get(headerSession); s != "" {
+		return maphash.String(sessionSeed, s)
+	}
+	if s := x.req.Session; s != "" && (x.p.o.SessionsByUser || s != x.req.User) {
+		return maphash.String(sessionSeed, s)
+	}
+	if n := len(x.chain.Keys); n > 0 {
+		return uint64(x.chain.Keys[firstTurn(x.chain, n)-1])
+	}
+	return 0
+}
+
+// firstTurn is the number of blocks before the first thing the model said: every later turn of the conversation repeats them.
+func firstTurn(c prefix.Chain, n int) int {
+	if len(c.Replies) > 0 {
+		return max(1, int(c.Replies[0].First))
+	}
+	return n
+}
+
+func (x *exchange) tenant() string {
+	if x.p.o.TenantHeader == "" {
+		return ""
+	}
+	t := x.r.Header.Get(x.p.o.TenantHeader)
+	return t[:min(len(t), x.p.o.TenantsBytesMax)]
+}
+
+// ownerOnly binds a request that refers to an earlier response, or to a conversation, to the worker that holds it.
+func (x *exchange) ownerOnly() error {
+	id := x.req.PreviousResponse
+	named, isPath := llmapi.ResponseID(x.r.URL.Path)
+	if isPath {
+		id = named
+	}
+	if id == "" {
+		if o, ok := x.p.owners.get(conversationKey(x.req.Conversation)); ok && x.p.gate.serves(o) {
+			x.want.Only = o.id
+		}
+		return nil
+	}
+	o, known := x.p.owners.get(id)
+	if !known {
+		if o, known = x.p.askForOwner(x.ctx, id, x.req.Model, x.r.Header); !known {
+			return nil // some worker's own 404 says it best
+		}
+		x.p.owners.put(id, o)
+	}
+	if !x.p.gate.serves(o) {
+		return &failure{status: http.StatusNotFound, kind: llmapi.KindNotFound, param: "previous_response_id", outcome: OutcomeClientError,
+			message: "response " + id + " was made by worker " + o.id + ", which has left or restarted and no longer holds it; send the conversation anew"}
+	}
+	x.want.Only = o.id
+	return nil
+}
+
+func conversationKey(id string) string {
+	if id == "" {
+		return ""
+	}
+	return "conversation/" + id
+}
+
+const (
+	ownerAskTimeout = 2 * time.Second
+	ownerAskMax     = 64 // workers asked for one unknown response id
+)
+
+// askForOwner looks an unknown response id up on the workers of the model, all at once: after a restart of the router, or when
+// another replica made it.
+func (p *Proxy) askForOwner(ctx context.Context, id, model string, client http.Header) (owner, bool) {
+	ctx, cancel := context.WithTimeout(ctx, ownerAskTimeout)
+	defer cancel()
+	ends := p.gate.serving(model)
+	if len(ends) > ownerAskMax {
+		ends = ends[:ownerAskMax]
+	}
+	var wait sync.WaitGroup
+	found := make(chan owner, len(ends))
+	for _, e := range ends {
+		wait.Go(func() {
+			if p.holds(ctx, e, id, client) {
+				found <- owner{e.worker.ID, e.worker.Incarnation}
+				cancel()
+			}
+		})
+	}
+	wait.Wait()
+	select {
+	case o := <-found:
+		return o, true
+	default:
+		return owner{}, false
+	}
+}
+
+func (p *Proxy) holds(ctx context.Context, e *endpoint, id string, client http.Header) bool {
+	h := http.Header{}
+	setCredential(h, e, client)
+	res, err := e.client.Do(ctx, &upstream.Request{Method: http.MethodGet, Path: "/v1/responses/" + id, Header: h})
+	if err != nil {
+		return false
+	}
+	defer res.Body.Close()
+	io.CopyN(io.Discard, res.Body, 1<<20)
+	return res.Status == http.StatusOK
+}
+
+// serves says whether that very instance is still in the fleet.
+func (g *Gate) serves(o owner) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	w := g.fleet.Lookup(o.id)
+	return w != nil && w.Incarnation == o.incarnation
+}
+
+// serving lists the endpoints of the workers that have a model; all of them when model is empty.
+func (g *Gate) serving(model string) []*endpoint {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var out []*endpoint
+	for _, w := range g.fleet.Workers() {
+		if e := g.ends[w]; e != nil && (model == "" || serves(w, model)) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// admit has a worker chosen and reserved that this request has not tried.
+func (x *exchange) admit() error {
+	began := x.p.now()
+	d, res, end, err := x.p.gate.place(x.want)
+	took := x.p.now().Sub(began) + x.facts.keyed
+	x.facts.DecisionTime, x.facts.keyed = x.facts.DecisionTime+took, 0
+	if h := x.p.hooks.Decided; h != nil {
+		h(took)
+	}
+	if err != nil {
+		return placeFailure(err)
+	}
+	x.want.Tried = append(x.want.Tried, d.Worker)
+	x.facts.Decision, x.facts.Tries, x.facts.Placed = d, x.facts.Tries+1, x.p.now()
+	x.try = &attempt{decision: d, reservation: res, end: end, began: x.facts.Placed}
+	return nil
+}
+
+// giveUp ends a request that no worker answered well: with the last worker's own error reply if there is one, else with what the
+// last attempt failed with, which says more than "nobody is left".
+func (x *exchange) giveUp(err error) error {
+	switch {
+	case x.held != nil && x.ctx.Err() == nil:
+		return x.writeHeld()
+	case x.last != nil && x.facts.Tries > 0:
+		return x.last
+	}
+	return err
+}
+
+// attempt is one worker's turn at the request.
+type attempt struct {
+	decision    sched.Decision
+	reservation *fleet.Reservation
+	end         *endpoint
+	began       time.Time
+	withholds   bool // usage was asked for on the client's behalf
+	settled     bool
+}

@@ -1,0 +1,254 @@
+// Package proxy is the HTTP data plane: it reads a request, has a worker chosen for it, forwards it, copies the answer back byte
+// for byte and learns from what it saw in passing. One request is one exchange, read in call order:
+//
+//	read    bound and take in the body, scan what routing needs      read.go
+//	key     turn the prompt into block keys, estimate its cost       key.go
+//	admit   choose and reserve, in one critical section              gate.go
+//	send    forward; retry elsewhere only while nothing was answered send.go
+//	relay   copy the answer, observe tokens and usage                relay.go, stream.go
+//	settle  release, learn, count, log                               settle.go
+//
+// What metrics, logs and the decision log want to know reaches them through Hooks, wired where the program is put together.
+package proxy
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/llmapi"
+	"github.com/warmpath/warmpath/internal/prefix"
+	"github.com/warmpath/warmpath/internal/prompt"
+	"github.com/warmpath/warmpath/internal/sched"
+)
+
+// Options are the data plane's settings; DefaultOptions has their defaults.
+type Options struct {
+	BodyBytesMax    int64         // a longer request body is 413
+	ReplyScanMax    int           // bytes of a whole (not streamed) reply that are kept to read its usage; longer ones are not metered
+	RetriesMax      int           // other workers tried after the first
+	ConnectTimeout  time.Duration // to a worker
+	HeaderTimeout   time.Duration // until a worker's response headers; 0 = none, prefill is silent
+	IdleGap         time.Duration // between two pieces of a worker's answer; 0 = none
+	InjectUsage     bool          // ask engines for the usage of streams, and withhold the event the client did not ask for
+	ExplainHeaders  bool          // answer with X-Warmpath-Decision; tells clients what others have cached
+	ResponseIDsMax  int           // responses and conversations whose worker is remembered
+	SessionsByUser  bool          // take `user` and metadata.user_id as a session hint when nothing better is there
+	TenantHeader    string        // header that names the tenant; empty = all are one
+	TenantsBytesMax int           // longer tenant names are cut
+}
+
+// DefaultOptions returns the settings of a router that was given none.
+func DefaultOptions() Options {
+	return Options{
+		BodyBytesMax: 64 << 20, ReplyScanMax: 8 << 20, RetriesMax: 2, ConnectTimeout: 2 * time.Second, IdleGap: 5 * time.Minute,
+		InjectUsage: true, ResponseIDsMax: 1_000_000, SessionsByUser: true, TenantHeader: "X-Tenant-Id", TenantsBytesMax: 64,
+	}
+}
+
+// Hooks are the data plane's effects on the rest of the program. All are called without a lock held; nil ones are left out.
+type Hooks struct {
+	Settled       func(*Facts)                             // once a request, when it is over
+	Decided       func(d time.Duration)                    // each placement: key and admit together
+	Retried       func()                                   // another worker is tried
+	UpstreamError func(worker *fleet.Worker, class string) // a worker failed, by class
+	Ejected       func(worker *fleet.Worker)               // it was put out
+}
+
+// Proxy is the data plane's handler.
+type Proxy struct {
+	o       Options
+	gate    *Gate
+	keyer   *prompt.Keyer
+	hooks   Hooks
+	log     *slog.Logger
+	owners  *owners
+	budget  budget
+	now     func() time.Time
+	running atomic.Int64
+	drain   atomic.Bool
+	pool    sync.Pool
+}
+
+// New makes the data plane over a gate.
+func New(o Options, g *Gate, k *prompt.Keyer, h Hooks, log *slog.Logger) *Proxy {
+	p := &Proxy{o: o, gate: g, keyer: k, hooks: h, log: log, owners: newOwners(o.ResponseIDsMax), now: g.now}
+	p.pool.New = func() any { return &exchange{p: p} }
+	return p
+}
+
+// Running is how many requests are inside.
+func (p *Proxy) Running() int { return int(p.running.Load()) }
+
+// StartDrain makes the proxy unready: requests that come from now on are refused, those inside go on.
+func (p *Proxy) StartDrain() { p.drain.Store(true) }
+
+// ErrDrainLimit is the cancel cause of a request that is still running at the drain limit.
+var ErrDrainLimit = errors.New("the router is shutting down and its drain limit is reached (setting drain_timeout)")
+
+// ServeHTTP serves the data port: health, models, and everything under /v1/.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch path := r.URL.Path; {
+	case path == "/healthz":
+		writeText(w, http.StatusOK, "ok\n")
+	case path == "/readyz":
+		p.serveReady(w)
+	case !strings.HasPrefix(path, "/v1/"):
+		(&failure{status: http.StatusNotFound, kind: llmapi.KindNotFound, message: "no such path: " + path + "; this router serves /v1/..., /healthz and /readyz"}).write(w, llmapi.OpenAI)
+	case path == "/v1/models" && r.Method == http.MethodGet:
+		p.serveModels(w, r)
+	case strings.HasPrefix(path, "/v1/models/") && r.Method == http.MethodGet:
+		p.serveModel(w, r, strings.TrimPrefix(path, "/v1/models/"))
+	default:
+		p.serve(w, r)
+	}
+}
+
+// serve is the walk of one request.
+func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
+	x := p.begin(w, r)
+	p.running.Add(1)
+	defer p.end(x)
+	err := x.walk()
+	if err == nil {
+		return
+	}
+	var f *failure
+	if !errors.As(err, &f) {
+		f = &failure{status: http.StatusInternalServerError, kind: llmapi.KindUpstream, message: err.Error(), outcome: OutcomeFailed}
+	}
+	x.fail(f)
+}
+
+func (x *exchange) walk() error {
+	if x.p.drain.Load() {
+		x.w.Header().Set("Connection", "close")
+		return &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, message: "the router is shutting down and takes no new requests", retryAfter: time.Second, outcome: OutcomeFailed}
+	}
+	if err := x.read(); err != nil {
+		return err
+	}
+	if err := x.key(); err != nil {
+		return err
+	}
+	for {
+		if err := x.admit(); err != nil {
+			return x.giveUp(err)
+		}
+		err := x.send()
+		if err == nil {
+			return nil
+		}
+		if !x.again(err) {
+			return x.giveUp(err)
+		}
+	}
+}
+
+// exchange is one client request, from its first byte to its settlement.
+type exchange struct {
+	p   *Proxy
+	w   http.ResponseWriter
+	r   *http.Request
+	ctx context.Context
+
+	api     llmapi.API
+	dialect llmapi.Dialect
+	body    []byte
+	req     llmapi.Request
+	scanned bool // req holds what body says
+	chain   prefix.Chain
+	want    sched.Request
+
+	try      *attempt // the one under way
+	held     *heldReply
+	last     error // what the last attempt failed with
+	poisoned bool  // it broke a fresh connection after being sent whole, once
+	obs      llmapi.Stream
+	flushed  bool  // response headers have left
+	sent     int64 // body bytes that reached the client's connection
+
+	facts Facts
+}
+
+func (p *Proxy) begin(w http.ResponseWriter, r *http.Request) *exchange {
+	x := p.pool.Get().(*exchange)
+	chain, gaps, tried, req, obs := x.chain, x.facts.Gaps[:0], x.want.Tried[:0], x.req, x.obs
+	*x = exchange{p: p, w: w, r: r, ctx: r.Context(), chain: chain, req: req, obs: obs}
+	x.want.Tried = tried
+	x.facts = Facts{ID: requestID(r.Header), Method: r.Method, Path: r.URL.Path, Started: p.now(), Gaps: gaps, Outcome: OutcomeFailed}
+	w.Header()[headerRequestID] = []string{x.facts.ID}
+	p.budget.request()
+	return x
+}
+
+// end settles on every way out, a panic included, which becomes a 500 and a log line without the request's content.
+func (p *Proxy) end(x *exchange) {
+	defer p.running.Add(-1)
+	if v := recover(); v != nil && v != http.ErrAbortHandler {
+		p.log.Error("panic while serving a request", "request", x.facts.ID, "path", x.facts.Path, "panic", v, "stack", string(debug.Stack()))
+		x.fail(&failure{status: http.StatusInternalServerError, kind: llmapi.KindUpstream, message: "the router failed inside", outcome: OutcomeFailed})
+	}
+	abort := x.facts.aborted
+	x.settle()
+	if abort {
+		panic(http.ErrAbortHandler) // the server then closes the connection without a clean end
+	}
+	x.w, x.r, x.ctx, x.body, x.try, x.held, x.last = nil, nil, nil, nil, nil, nil, nil
+	p.pool.Put(x)
+}
+
+// fail answers with an error of our own: as a response while nothing has left, else as an event of the client's dialect followed
+// by a broken connection, so that a cut answer never looks complete.
+func (x *exchange) fail(f *failure) {
+	x.facts.Outcome, x.facts.Error, x.facts.ErrorClass = f.outcome, f.message, f.class
+	if cause := context.Cause(x.ctx); cause != nil {
+		x.facts.Outcome = OutcomeCancelled
+		if errors.Is(cause, ErrDrainLimit) {
+			x.facts.Outcome, f = OutcomeFailed, &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, message: cause.Error()}
+		}
+	}
+	if !x.flushed {
+		x.facts.Status = f.status
+		f.write(x.w, x.dialect)
+		x.flushed = true
+		return
+	}
+	if strings.HasPrefix(x.w.Header().Get("Content-Type"), "text/event-stream") {
+		x.w.Write(llmapi.ErrorEvent(x.dialect, x.api, f.kind, f.message))
+		http.NewResponseController(x.w).Flush()
+	}
+	x.facts.aborted = true
+}
+
+func (p *Proxy) serveReady(w http.ResponseWriter) {
+	ready := 0
+	p.gate.View(func(v View) {
+		for _, worker := range v.Workers {
+			if worker.Healthy(v.Now) && !worker.Draining() {
+				ready++
+			}
+		}
+	})
+	switch {
+	case p.drain.Load():
+		writeText(w, http.StatusServiceUnavailable, "draining\n")
+	case ready == 0:
+		writeText(w, http.StatusServiceUnavailable, "no worker is usable\n")
+	default:
+		writeText(w, http.StatusOK, "ok\n")
+	}
+}
+
+func writeText(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	w.Write([]byte(text))
+}

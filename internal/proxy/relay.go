@@ -1,0 +1,165 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/llmapi"
+	"github.com/warmpath/warmpath/internal/upstream"
+)
+
+// relay copies a worker's answer to the client.
+func (x *exchange) relay(ctx context.Context, stay func() bool, res *upstream.Response) error {
+	x.facts.Status = res.Status
+	if res.Status >= 500 || res.Status == http.StatusTooManyRequests {
+		if err := x.unwell(res); err != nil {
+			return err
+		}
+	}
+	x.held, x.last = nil, nil
+	events := res.Status == http.StatusOK && isEventStream(res.Header)
+	if x.flushed && !events {
+		x.release(fleet.Failed)
+		return &failure{status: http.StatusBadGateway, kind: llmapi.KindUpstream, outcome: OutcomeFailed,
+			message: "worker " + x.try.end.worker.ID + " answered " + http.StatusText(res.Status) + " to the retry of a stream that had begun"}
+	}
+	if events {
+		return x.stream(ctx, stay, res)
+	}
+	return x.reply(ctx, stay, res)
+}
+
+func isEventStream(h http.Header) bool {
+	t := h.Get("Content-Type")
+	return len(t) >= 17 && strings.EqualFold(t[:17], "text/event-stream")
+}
+
+// writeHead sends the response head. Named is whether the worker may be told: it must be certain to be the one that answers.
+func (x *exchange) writeHead(res *upstream.Response, named bool) {
+	if x.flushed {
+		return
+	}
+	h := x.w.Header()
+	responseHeaders(h, res.Header)
+	h[headerRequestID] = []string{x.facts.ID}
+	if named {
+		h[headerWorker] = []string{x.try.end.worker.ID}
+		if x.p.o.ExplainHeaders {
+			h[headerDecision] = []string{explain(&x.try.decision)}
+		}
+	}
+	x.w.WriteHeader(res.Status)
+	x.flushed = true
+}
+
+// reply copies an answer that is not an event stream, piece by piece as it comes, and keeps a bounded copy to read its usage.
+func (x *exchange) reply(ctx context.Context, stay func() bool, res *upstream.Response) error {
+	keep := x.scanned && res.Status == http.StatusOK && res.Header.Get("Content-Encoding") == ""
+	var kept []byte
+	for {
+		piece, err := res.Body.Next()
+		if err != nil && err != io.EOF {
+			return x.cut(ctx, err)
+		}
+		if x.facts.FirstToken.IsZero() {
+			x.facts.FirstToken = x.p.now()
+			stay() // bytes of its answer are here: it may finish even when its worker leaves the fleet
+			x.probed()
+		}
+		x.writeHead(res, true)
+		if err == io.EOF {
+			break
+		}
+		if keep = keep && len(kept)+len(piece) <= x.p.o.ReplyScanMax; keep {
+			kept = append(kept, piece...)
+		}
+		n, err := x.w.Write(piece)
+		x.sent += int64(n)
+		if err != nil {
+			return x.clientGone(err)
+		}
+		if res.ContentLength < 0 && !res.Body.More() {
+			http.NewResponseController(x.w).Flush()
+		}
+	}
+	x.facts.Outcome = outcomeOf(res.Status)
+	if keep {
+		x.readAnswer(llmapi.ScanReply(x.api, kept))
+	}
+	x.answered(x.facts.Outcome)
+	return nil
+}
+
+// probed closes the breaker of a worker as soon as the request that tries it has an answer under way: a probe may be a stream of
+// ten minutes. Other requests prove a worker well only by their end, or one that breaks every stream halfway would look well.
+func (x *exchange) probed() {
+	if x.try.reservation.Probe() && x.facts.Status < 500 && x.facts.Status != http.StatusTooManyRequests {
+		x.p.gate.succeeded(x.try.end.worker)
+	}
+}
+
+// answered ends the attempt with a whole answer.
+func (x *exchange) answered(o Outcome) {
+	if o != OutcomeFailed && o != OutcomeBusy {
+		x.p.gate.succeeded(x.try.end.worker)
+	}
+	x.release(fleetOutcome(o))
+}
+
+// readAnswer takes what a whole reply tells.
+func (x *exchange) readAnswer(a llmapi.Answer) {
+	x.facts.Usage = a.Usage
+	x.own(a.ID)
+	switch {
+	case a.IsError || a.Status == "failed":
+		x.facts.Outcome, x.facts.Error = OutcomeFailed, "the reply is an error object"
+	case a.Status == "incomplete":
+		x.facts.Outcome = OutcomeIncomplete
+	}
+}
+
+// own remembers who made a response, for the requests that will refer to it.
+func (x *exchange) own(id string) {
+	if x.api != llmapi.Responses {
+		return
+	}
+	w := x.try.end.worker
+	o := owner{w.ID, w.Incarnation}
+	x.p.owners.put(id, o)
+	x.p.owners.put(conversationKey(x.req.Conversation), o)
+}
+
+// cut sorts out an answer that broke after its head had come. While none of it reached the client, another worker may be tried.
+func (x *exchange) cut(ctx context.Context, err error) error {
+	if x.sent == 0 {
+		return x.broke(ctx, err)
+	}
+	err = x.broke(ctx, err)
+	var r *retryable
+	if errors.As(err, &r) {
+		return r.failure
+	}
+	return err
+}
+
+// clientGone ends an exchange whose client no longer reads.
+func (x *exchange) clientGone(err error) error {
+	x.release(fleet.Cancelled)
+	return &failure{status: 499, kind: llmapi.KindUpstream, outcome: OutcomeCancelled, message: "the client left: " + err.Error()}
+}
+
+func fleetOutcome(o Outcome) fleet.Outcome {
+	switch o {
+	case OutcomeSucceeded, OutcomeIncomplete:
+		return fleet.Succeeded
+	case OutcomeCancelled:
+		return fleet.Cancelled
+	case OutcomeClientError, OutcomeBusy:
+		return fleet.Refused
+	}
+	return fleet.Failed
+}

@@ -1,0 +1,257 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/llmapi"
+	"github.com/warmpath/warmpath/internal/upstream"
+)
+
+// heldBytesMax bounds an error reply that is kept aside while another worker is tried; a longer one goes to the client at once.
+const heldBytesMax = 64 << 10
+
+// heldReply is a worker's error reply, answered after all when no other worker does better.
+type heldReply struct {
+	status int
+	header http.Header
+	body   []byte
+	worker string
+}
+
+// retryable is a failed attempt after which another worker may be tried, as long as no byte of an answer reached the client.
+type retryable struct {
+	*failure
+	poison   bool // it broke a fresh connection after being sent whole: the request may be what kills workers
+	free     bool // the worker left: nobody's fault, no budget is spent
+	backOff  bool // the worker answered that it cannot: give the fleet a moment
+	answered int  // the status it answered, 0 when it did not
+}
+
+func (r *retryable) Unwrap() error { return r.failure }
+
+// again decides whether the request is tried on another worker, and waits a moment where that helps.
+func (x *exchange) again(err error) bool {
+	var r *retryable
+	if !errors.As(err, &r) || x.sent > 0 || x.ctx.Err() != nil {
+		return false
+	}
+	x.last = r.failure
+	if x.facts.Tries > x.p.o.RetriesMax || (r.poison && x.poisoned) {
+		return false
+	}
+	x.poisoned = x.poisoned || r.poison
+	if !r.free && !x.p.budget.take(x.p.now()) {
+		return false
+	}
+	if r.backOff && !x.pause(time.Duration(x.facts.Tries)*(retryBackoffFirst+rand.N(retryBackoffSpread))) {
+		return false
+	}
+	x.facts.Failed = append(x.facts.Failed, FailedTry{Worker: x.try.end.worker.ID, Class: r.class, Status: r.answered})
+	if h := x.p.hooks.Retried; h != nil {
+		h()
+	}
+	return true
+}
+
+// pause waits, unless the client leaves first.
+func (x *exchange) pause(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-x.ctx.Done():
+		return false
+	}
+}
+
+// send forwards the request to the admitted worker and relays the answer. An error of type *retryable may be tried elsewhere.
+func (x *exchange) send() error {
+	a := x.try
+	ctx, cancel := context.WithCancelCause(x.ctx)
+	defer cancel(nil)
+	stay := context.AfterFunc(a.end.gone, func() { cancel(errWorkerLeft) })
+	defer stay()
+	res, err := a.end.client.Do(ctx, x.outgoing(a))
+	if err != nil {
+		return x.broke(ctx, err)
+	}
+	defer res.Body.Close()
+	return x.relay(ctx, stay, res)
+}
+
+// outgoing is the request as the worker gets it: the client's bytes, save for a splice.
+func (x *exchange) outgoing(a *attempt) *upstream.Request {
+	body := x.body
+	if x.p.o.InjectUsage && x.req.Stream && a.end.worker.Info().UsageOption {
+		if edits := x.req.InjectUsage(body); edits != nil {
+			body = llmapi.Splice(body, edits...)
+			a.withholds = true
+		}
+	}
+	h := requestHeaders(x.r.Header, x.facts.ID)
+	setCredential(h, a.end, x.r.Header)
+	return &upstream.Request{Method: x.r.Method, Path: x.r.URL.RequestURI(), Header: h, Body: body}
+}
+
+// setCredential puts the worker's own key in place of the client's, in every header an engine may look at.
+func setCredential(h http.Header, e *endpoint, client http.Header) {
+	if e.key == "" {
+		for _, name := range []string{"Authorization", "X-Api-Key"} {
+			if v, ok := client[name]; ok {
+				h[name] = v
+			}
+		}
+		return
+	}
+	h["Authorization"] = []string{"Bearer " + e.key}
+	delete(h, "X-Api-Key")
+}
+
+// broke sorts out a connection that failed: the client left, the worker left, or the worker is at fault.
+func (x *exchange) broke(ctx context.Context, err error) error {
+	a := x.try
+	f := upstreamFailure(a.end.worker, err, x.p.o)
+	if x.ctx.Err() != nil {
+		f.outcome = OutcomeCancelled
+		x.release(fleet.Cancelled)
+		return f
+	}
+	x.held = nil
+	if errors.Is(context.Cause(ctx), errWorkerLeft) {
+		x.release(fleet.Failed)
+		f.message = "worker " + a.end.worker.ID + " left the fleet before it answered"
+		return &retryable{failure: f, free: true}
+	}
+	var up *upstream.Error
+	if !errors.As(err, &up) {
+		x.fault(fleet.BadShape, "other")
+		return f
+	}
+	switch up.Class {
+	case upstream.Refused:
+		x.fault(fleet.RefusedConnection, f.class)
+		return &retryable{failure: f}
+	case upstream.Reset:
+		x.fault(fleet.Reset, f.class)
+		return &retryable{failure: f, poison: up.Sent && !up.Reused}
+	case upstream.Timeout:
+		x.fault(fleet.Timeout, f.class)
+	default:
+		x.fault(fleet.BadShape, f.class)
+	}
+	return f
+}
+
+// fault counts a failure against the attempt's worker and gives its reservation back.
+func (x *exchange) fault(kind fleet.Fault, class string) {
+	w := x.try.end.worker
+	ejected := x.p.gate.fault(w, kind)
+	if ejected && x.p.hooks.Ejected != nil {
+		x.p.hooks.Ejected(w)
+	}
+	x.upstreamError(w, class)
+	x.release(fleet.Failed)
+}
+
+func (x *exchange) upstreamError(w *fleet.Worker, class string) {
+	if h := x.p.hooks.UpstreamError; h != nil {
+		h(w, class)
+	}
+}
+
+// release gives the attempt's reservation back; later calls change nothing.
+func (x *exchange) release(o fleet.Outcome) {
+	a := x.try
+	if a == nil || a.settled {
+		return
+	}
+	a.settled = true
+	x.p.gate.release(a.reservation, o)
+}
+
+// unwell sorts out an answer that says the worker cannot: 429 and 503 are back-pressure, 501 and 505 are about the request, every
+// other 5xx is a fault, unless another worker said the same of this request, which then is the likelier cause.
+func (x *exchange) unwell(res *upstream.Response) error {
+	a, now := x.try, x.p.now()
+	w := a.end.worker
+	retry := res.Status == 500 || res.Status == 502 || res.Status == 503 || res.Status == 504
+	switch {
+	case res.Status == http.StatusServiceUnavailable || res.Status == http.StatusTooManyRequests:
+		x.p.gate.busy(w, retryAfter(res.Header, now))
+		x.upstreamError(w, "busy")
+	case res.Status == http.StatusNotImplemented || res.Status == http.StatusHTTPVersionNotSupported:
+		x.p.gate.succeeded(w)
+	case x.held == nil:
+		x.fault(fleet.ServerError, "server_error")
+	}
+	if !retry || x.facts.Tries > x.p.o.RetriesMax || x.sent > 0 {
+		return nil
+	}
+	body, err := io.ReadAll(io.LimitReader(res.Body, heldBytesMax))
+	if err != nil || len(body) == heldBytesMax {
+		res.Body = &prefixed{Body: res.Body, head: body}
+		return nil
+	}
+	x.release(fleet.Failed)
+	x.held = &heldReply{status: res.Status, header: res.Header, body: body, worker: w.ID}
+	f := &failure{status: res.Status, kind: llmapi.KindUpstream, outcome: outcomeOf(res.Status),
+		message: "worker " + w.ID + " answered " + http.StatusText(res.Status)}
+	return &retryable{failure: f, backOff: true, answered: res.Status}
+}
+
+// prefixed gives back the bytes of a body that were read ahead.
+type prefixed struct {
+	upstream.Body
+	head []byte
+}
+
+func (p *prefixed) Next() ([]byte, error) {
+	if head := p.head; len(head) > 0 {
+		p.head = nil
+		return head, nil
+	}
+	return p.Body.Next()
+}
+
+func (p *prefixed) More() bool { return len(p.head) > 0 || p.Body.More() }
+
+// writeHeld answers with the error reply that was kept aside.
+func (x *exchange) writeHeld() error {
+	h := x.held
+	if x.flushed && h.status != http.StatusOK {
+		return &failure{status: h.status, kind: llmapi.KindUpstream, outcome: OutcomeFailed, message: "worker " + h.worker + " answered " + http.StatusText(h.status)}
+	}
+	if !x.flushed {
+		responseHeaders(x.w.Header(), h.header)
+		x.w.Header()[headerWorker] = []string{h.worker}
+		x.w.WriteHeader(h.status)
+		x.flushed = true
+	}
+	n, _ := x.w.Write(h.body)
+	x.sent += int64(n)
+	x.facts.Status, x.facts.Outcome, x.facts.Error = h.status, outcomeOf(h.status), "worker "+h.worker+" answered "+http.StatusText(h.status)
+	if h.status == http.StatusOK {
+		x.facts.Outcome, x.facts.Error = OutcomeFailed, "worker "+h.worker+" began its stream with an error"
+	}
+	return nil
+}
+
+// outcomeOf is how a worker's status counts.
+func outcomeOf(status int) Outcome {
+	switch {
+	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
+		return OutcomeBusy
+	case status >= 500:
+		return OutcomeFailed
+	case status >= 400:
+		return OutcomeClientError
+	}
+	return OutcomeSucceeded
+}
