@@ -1,0 +1,184 @@
+//go:build e2e
+
+// Package e2e runs the built binary in front of three real llama.cpp servers, with the official Python clients as its users.
+//
+//	make e2e
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// stack is a router and its engines.
+type stack struct {
+	data, admin string
+	engines     []string
+	router      *process
+}
+
+func startStack(t *testing.T, flags ...string) *stack {
+	t.Helper()
+	s := &stack{}
+	for n := range 3 {
+		_, url := startEngine(t, n)
+		s.engines = append(s.engines, url)
+		flags = append(flags, "--worker", url)
+	}
+	for _, url := range s.engines {
+		eventually(t, url+" has loaded its model", startWait, func() bool { return get(url+"/health") != "" })
+	}
+	listen, admin := "127.0.0.1:"+freePort(t), "127.0.0.1:"+freePort(t)
+	s.data, s.admin = "http://"+listen, "http://"+admin
+	s.router = start(t, "warmpath", router, []string{"XDG_STATE_HOME=" + t.TempDir()},
+		append([]string{"serve", "--listen", listen, "--admin", admin}, flags...)...)
+	eventually(t, "warmpath is ready", startWait, func() bool { return get(s.data+"/readyz") != "" })
+	eventually(t, "warmpath knows the model of all engines", startWait, func() bool {
+		return strings.Contains(get(s.data+"/v1/models"), modelName) && s.slotsKnown() == len(s.engines)
+	})
+	return s
+}
+
+// slotsKnown is the number of engines whose slots can be asked and are all free.
+func (s *stack) slotsKnown() int {
+	free := 0
+	for _, url := range s.engines {
+		if processing(url) == 0 {
+			free++
+		}
+	}
+	return free
+}
+
+// processing is the number of an engine's slots at work; -1 when it does not say.
+func processing(engine string) int {
+	var all []struct {
+		Busy bool `json:"is_processing"`
+	}
+	if err := json.Unmarshal([]byte(get(engine+"/slots")), &all); err != nil || len(all) != slots {
+		return -1
+	}
+	busy := 0
+	for _, slot := range all {
+		if slot.Busy {
+			busy++
+		}
+	}
+	return busy
+}
+
+// metric is the sum of all series of a name on the admin port.
+func (s *stack) metric(t *testing.T, name string) float64 {
+	t.Helper()
+	sum, found := 0.0, false
+	lines := bufio.NewScanner(strings.NewReader(get(s.admin + "/metrics")))
+	for lines.Scan() {
+		line := lines.Text()
+		rest, ok := strings.CutPrefix(line, name)
+		if !ok || rest == "" || rest[0] != '{' && rest[0] != ' ' {
+			continue
+		}
+		value, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		sum, found = sum+value, true
+	}
+	if !found {
+		t.Fatalf("%s/metrics has no %s", s.admin, name)
+	}
+	return sum
+}
+
+// script runs one of the Python scripts and reads the JSON object that it prints.
+func script(t *testing.T, into any, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, python, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, stderr.String())
+	}
+	if err := json.Unmarshal(out, into); err != nil {
+		t.Fatalf("%s printed %q: %v", strings.Join(args, " "), out, err)
+	}
+}
+
+func TestRealEnginesThroughServe(t *testing.T) {
+	s := startStack(t, "--policy", "warm-cost")
+	t.Run("ShuffledConversationsFindTheirPromptWarm", s.conversations)
+	t.Run("TheOpenAIClientChats", func(t *testing.T) { s.check(t, "chat_openai") })
+	t.Run("TheAnthropicClientChats", func(t *testing.T) { s.check(t, "chat_anthropic") })
+	t.Run("ErrorsComeInTheClientsDialect", func(t *testing.T) { s.check(t, "errors") })
+	t.Run("AClientThatLeavesFreesTheSlot", s.cancel)
+	t.Run("NothingIsLeftInFlight", func(t *testing.T) {
+		eventually(t, "no request in flight", 5*time.Second, func() bool { return s.metric(t, "warmpath_worker_inflight_requests") == 0 })
+	})
+	if code := s.router.stop(t); code != 0 {
+		t.Errorf("warmpath ended with %d on SIGTERM, want 0", code)
+	}
+}
+
+func (s *stack) check(t *testing.T, name string) {
+	var seen map[string]any
+	script(t, &seen, "clients.py", name, s.data)
+	for key, value := range seen {
+		t.Logf("%s: %v", key, value)
+	}
+}
+
+func (s *stack) conversations(t *testing.T) {
+	const seed, turns = 1, 3
+	var said struct {
+		Turns []struct {
+			Conversation, Turn, Prompt, Cached int
+			Worker                             string
+			Seconds                            float64
+		}
+	}
+	script(t, &said, "conversations.py", s.data, "--conversations", "12", "--turns", fmt.Sprint(turns), "--seed", fmt.Sprint(seed))
+	prompt, cached, seconds := make([]int, turns), make([]int, turns), make([]float64, turns)
+	byWorker := map[string]int{}
+	for _, turn := range said.Turns {
+		prompt[turn.Turn] += turn.Prompt
+		cached[turn.Turn] += turn.Cached
+		seconds[turn.Turn] += turn.Seconds
+		byWorker[turn.Worker]++
+	}
+	for turn := range turns {
+		share := float64(cached[turn]) / float64(prompt[turn])
+		t.Logf("seed %d, turn %d: %d of %d prompt tokens cached (%.0f %%), %.2f s each", seed, turn+1, cached[turn], prompt[turn], 100*share, seconds[turn]/12)
+		if turn > 0 && share < 0.6 {
+			t.Errorf("turn %d found %.0f %% of its prompt cached, want at least 60 %%", turn+1, 100*share)
+		}
+	}
+	t.Logf("turns by worker: %v", byWorker)
+	if len(byWorker) != len(s.engines) {
+		t.Errorf("%d of %d workers were used: %v", len(byWorker), len(s.engines), byWorker)
+	}
+	predicted, reported := s.metric(t, "warmpath_cached_tokens_predicted_total"), s.metric(t, "warmpath_cached_tokens_reported_total")
+	t.Logf("cached tokens predicted %.0f, reported %.0f", predicted, reported)
+	if reported == 0 || predicted < 0.8*reported || predicted > 1.2*reported {
+		t.Errorf("cached tokens predicted %.0f and reported %.0f differ by more than 20 %%", predicted, reported)
+	}
+}
+
+func (s *stack) cancel(t *testing.T) {
+	before := s.metric(t, "warmpath_cancellations_total")
+	s.check(t, "cancel")
+	eventually(t, "every slot is free again", 5*time.Second, func() bool { return s.slotsKnown() == len(s.engines) })
+	if after := s.metric(t, "warmpath_cancellations_total"); after != before+1 {
+		t.Errorf("warmpath_cancellations_total went from %.0f to %.0f, want one more", before, after)
+	}
+}
