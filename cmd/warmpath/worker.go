@@ -123,12 +123,11 @@ func (f *workerFlags) resolve() error {
 
 func runWorker(cmd *cobra.Command, f workerFlags) error {
 	if err := f.resolve(); err != nil {
-		return err
+		return usageError{err}
 	}
-	cmd.SilenceUsage = true
 	l, err := net.Listen("tcp", net.JoinHostPort(f.host, strconv.Itoa(f.port)))
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("port %d on %s is in use: stop what listens there or choose another with --port", f.port, f.host)
+		return fmt.Errorf("port %d on %s: %w; stop what listens there or choose another with --port", f.port, f.host, syscall.EADDRINUSE)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot listen on %s port %d (--host, --port): %w", f.host, f.port, err)

@@ -13,7 +13,7 @@ const lateMax = 20 * time.Millisecond
 // in the engine then are cut off.
 func (s *Server) Run(ctx context.Context) error {
 	defer close(s.stopped)
-	pause, err := newPause()
+	pause, err := newPause(ctx)
 	if err != nil {
 		return err
 	}
@@ -58,4 +58,14 @@ func (s *Server) wall(virtual time.Duration) time.Time {
 // span is the wall time that a stretch of virtual time takes.
 func (s *Server) span(virtual time.Duration) time.Duration {
 	return time.Duration(float64(virtual) / s.options.TimeScale)
+}
+
+// sleep is the coarse way to wait: the runtime's timer.
+func sleep(ctx context.Context, deadline time.Time) {
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }

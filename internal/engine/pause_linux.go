@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"os"
 	"syscall"
 	"time"
@@ -11,6 +12,7 @@ import (
 // process is otherwise idle (epoll counts in milliseconds), which would be two steps of a fast engine; spinning would
 // cost a core. A kernel timer that the network poller waits for is exact and costs no thread.
 type pause struct {
+	ctx  context.Context
 	file *os.File
 	raw  syscall.RawConn
 	buf  [8]byte
@@ -27,22 +29,23 @@ const (
 	tfdCloexec     = syscall.O_CLOEXEC
 )
 
-func newPause() (*pause, error) {
+func newPause(ctx context.Context) (*pause, error) {
 	fd, _, errno := syscall.Syscall(syscall.SYS_TIMERFD_CREATE, clockMonotonic, tfdNonblock|tfdCloexec, 0)
 	if errno != 0 {
 		return nil, os.NewSyscallError("timerfd_create", errno)
 	}
-	p := &pause{file: os.NewFile(fd, "timerfd")}
+	p := &pause{ctx: ctx, file: os.NewFile(fd, "timerfd")}
 	raw, err := p.file.SyscallConn()
 	if err != nil {
 		p.file.Close()
 		return nil, err
 	}
 	p.raw = raw
+	context.AfterFunc(ctx, p.close) // ends a read that is under way
 	return p, nil
 }
 
-// until returns at that instant, or at once when it has passed.
+// until returns at that instant, or at once when it has passed or the context ends.
 func (p *pause) until(deadline time.Time) {
 	left := time.Until(deadline)
 	if left <= 0 {
@@ -58,7 +61,7 @@ func (p *pause) until(deadline time.Time) {
 		_, err = p.file.Read(p.buf[:])
 	}
 	if err != nil || !set {
-		time.Sleep(time.Until(deadline))
+		sleep(p.ctx, deadline)
 	}
 }
 

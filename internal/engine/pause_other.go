@@ -2,14 +2,17 @@
 
 package engine
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // pause sleeps as well as the runtime's timers can.
-type pause struct{}
+type pause struct{ ctx context.Context }
 
-func newPause() (*pause, error) { return &pause{}, nil }
+func newPause(ctx context.Context) (*pause, error) { return &pause{ctx}, nil }
 
-// until returns at that instant, or at once when it has passed.
-func (*pause) until(deadline time.Time) { time.Sleep(time.Until(deadline)) }
+// until returns at that instant, or at once when it has passed or the context ends.
+func (p *pause) until(deadline time.Time) { sleep(p.ctx, deadline) }
 
 func (*pause) close() {}
