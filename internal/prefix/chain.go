@@ -38,6 +38,14 @@ func (c Chain) Bytes() int {
 	return int(c.Ends[len(c.Ends)-1])
 }
 
+// before is the number of prompt bytes before block i.
+func (c Chain) before(i int) int32 {
+	if i == 0 {
+		return 0
+	}
+	return c.Ends[i-1]
+}
+
 // Reset empties c and keeps its memory for the next prompt.
 func (c Chain) Reset() Chain {
 	return Chain{Keys: c.Keys[:0], Ends: c.Ends[:0], Replies: c.Replies[:0]}

@@ -24,7 +24,7 @@ func (x *Index) correct(slot int, c Chain, depth int32, keep bool) {
 			at = m.at(own[i-1]).older
 		}
 		if at == 0 || m.at(at).key != key {
-			if at = m.find(key, n); at == 0 {
+			if at = x.find(key, n); at == 0 || m.at(at).lane&laneMark != 0 {
 				break
 			}
 		}

@@ -16,13 +16,15 @@ func DefaultOptions() Options {
 const (
 	// SlotsMax is the number of workers one index can hold. Higher slots never hold anything.
 	SlotsMax = 1024
-	// pairBytesMax is the most memory that one (block, worker) pair can cost: 32 for the member, up to 11 for its
-	// bucket, and either up to 38 for the block's entry or a share of it and of a wide set.
-	pairBytesMax = 82
+	// pairBytesMax is the most memory that one (block, worker) pair can cost: 32 for the member, and up to 43 for the
+	// block's entry, or half of that or less and up to 16 for a bucket, or a fifth or less, the bucket and a wide set.
+	pairBytesMax = 76
 	// fixedBytes is what an index costs before the first pair, and the rounding of pages and small tables.
 	fixedBytes = 128 << 10
 	// sweepPairs is how much of forgotten workers each Enter cleans up, beyond what it adds itself.
 	sweepPairs = 256
+	// batchPairs is how many blocks are looked up together, see table.warm.
+	batchPairs = 32
 	// victimPairs is the least that is evicted at once when the bytes bound is reached, so that the search for the
 	// worker with the oldest block is paid once for many.
 	victimPairs = 64
@@ -78,11 +80,8 @@ func (x *Index) SetCapacity(slot int, bytes int64) {
 	if bytes <= 0 {
 		bytes = x.o.CapacityDefault
 	}
-	l := &x.lanes[n]
-	l.capacity = bytes
-	for l.bytes > bytes {
-		x.evict(n)
-	}
+	x.lanes[n].capacity = bytes
+	x.shrink(n, 0, 0)
 }
 
 // Enter notes that a worker was sent c and will cache it, at the cost of what it used least recently. now is in
@@ -98,11 +97,12 @@ func (x *Index) Enter(slot int, c Chain, now int64) {
 	known, last := x.touch(n, c.Keys[:length], stamp)
 	x.sweep(sweepPairs + length - known)
 	for i := known; i < length; i++ {
-		size := c.Ends[i]
-		if i > 0 {
-			size -= c.Ends[i-1]
+		if (i-known)%batchPairs == 0 {
+			end := min(i+batchPairs, length)
+			x.shrink(n, int64(c.Ends[end-1]-c.before(i)), last)
+			x.table.warm(c.Keys[i:end])
 		}
-		if last, ok = x.insert(n, c.Keys[i], size, last, stamp); !ok {
+		if last, ok = x.insert(n, c.Keys[i], c.Ends[i]-c.before(i), last, stamp); !ok {
 			return
 		}
 	}
@@ -129,7 +129,7 @@ func (x *Index) touch(n uint16, keys []Key, stamp uint32) (known int, last int32
 		first := m.after(&l.list, last)
 		moved := first == 0 || m.at(first).key != keys[known]
 		if moved {
-			first = m.find(keys[known], n)
+			first = x.find(keys[known], n)
 			if first == 0 {
 				return known, last
 			}
@@ -166,34 +166,76 @@ func (x *Index) run(first, stop int32, keys []Key, stamp uint32) (end int32, cou
 	return end, count
 }
 
-// insert adds a block behind parent, evicting for it. It fails when only the chain's own head is left to evict.
-func (x *Index) insert(n uint16, key Key, size, parent int32, stamp uint32) (int32, bool) {
-	size = min(max(size, 0), sizeMax)
-	l := &x.lanes[n]
-	for l.bytes+int64(size) > l.capacity {
-		if l.oldest == parent {
-			return parent, false
-		}
-		x.evict(n)
+// find returns the lane's member of that key, or 0.
+func (x *Index) find(key Key, n uint16) int32 {
+	switch h := x.table.ask(key, n); {
+	case !h.held:
+		return 0
+	case h.alone:
+		return h.ref
 	}
+	return x.members.find(key, n)
+}
+
+// insert adds a block behind parent. It fails when the index is full and only the chain's own head is left to evict.
+func (x *Index) insert(n uint16, key Key, size, parent int32, stamp uint32) (int32, bool) {
 	if x.members.count >= x.pairsMax && !x.makeRoom(n, parent) {
 		return parent, false
 	}
-	if !x.table.hold(key, n) { // held although its parent was not: a key that stands in two places
-		i := x.members.find(key, n)
-		if i != parent {
-			x.members.unlink(&l.list, i, i)
-			x.members.link(&l.list, parent, i, i)
+	m, l := &x.members, &x.lanes[n]
+	i := m.take()
+	h := x.table.hold(key, n, i)
+	if h.held { // although its parent was not: a key that stands in two places
+		m.give(i)
+		if i = x.find(key, n); i != parent {
+			m.unlink(&l.list, i, i)
+			m.link(&l.list, parent, i, i)
 		}
-		x.members.at(i).stamp = stamp
+		m.at(i).stamp = stamp
 		return i, true
 	}
-	i, e := x.members.add(key, n)
-	e.parent, e.size, e.stamp = parent, uint16(size), stamp
-	x.members.link(&l.list, parent, i, i)
+	size = min(max(size, 0), sizeMax)
+	*m.at(i) = member{key: key, lane: n, parent: parent, size: uint16(size), stamp: stamp}
+	if !h.alone {
+		m.file(i)
+	}
+	if h.ref != 0 {
+		m.file(h.ref)
+	}
+	m.link(&l.list, parent, i, i)
 	l.pairs++
 	l.bytes += int64(size)
 	return i, true
+}
+
+// shrink evicts until the lane has room for so many more bytes, or only keep and what is in front of it is left.
+func (x *Index) shrink(n uint16, more int64, keep int32) {
+	l := &x.lanes[n]
+	for l.bytes+more > l.capacity {
+		count := x.evict(n, l.bytes+more-l.capacity, batchPairs, keep)
+		if count == 0 {
+			return
+		}
+		x.evicted += uint64(count)
+	}
+}
+
+// evict takes out the lane's least recently used blocks, always tails of chains: up to pairs of them, batchPairs at
+// most, as long as their bytes are less than excess, and not keep. It returns how many.
+func (x *Index) evict(n uint16, excess int64, pairs int, keep int32) int {
+	var keys [batchPairs]Key
+	count := 0
+	for i := x.lanes[n].oldest; i != 0 && i != keep && count < min(pairs, batchPairs) && excess > 0; count++ {
+		e := x.members.at(i)
+		keys[count] = e.key
+		excess -= int64(e.size)
+		i = e.newer
+	}
+	x.table.warm(keys[:count])
+	for range count {
+		x.discard(n, x.lanes[n].oldest)
+	}
+	return count
 }
 
 // makeRoom evicts what was used least recently by any worker, a batch at a time, but never keep or what is in front of
@@ -216,30 +258,30 @@ func (x *Index) makeRoom(n uint16, keep int32) bool {
 	if victim < 0 {
 		return false
 	}
-	l := &x.lanes[victim]
-	for range max(victimPairs, x.pairsMax/2048) {
-		if l.oldest == 0 || uint16(victim) == n && l.oldest == keep {
+	if uint16(victim) != n {
+		keep = 0
+	}
+	for left := max(victimPairs, x.pairsMax/2048); left > 0; {
+		count := x.evict(uint16(victim), math.MaxInt64, left, keep)
+		if count == 0 {
 			break
 		}
-		x.evict(uint16(victim))
+		x.evicted += uint64(count)
+		left -= count
 	}
 	return true
-}
-
-// evict takes out the lane's least recently used block, which is always the tail of its chains.
-func (x *Index) evict(n uint16) {
-	x.evicted++
-	x.discard(n, x.lanes[n].oldest)
 }
 
 func (x *Index) discard(n uint16, i int32) {
 	l := &x.lanes[n]
 	e := x.members.at(i)
-	x.table.drop(e.key, n)
 	l.bytes -= int64(e.size)
 	l.pairs--
+	if h := x.table.drop(e.key, n); !h.alone {
+		x.members.unfile(i)
+	}
 	x.members.unlink(&l.list, i, i)
-	x.members.remove(i)
+	x.members.give(i)
 }
 
 // laneOf returns the slot's lane and gives it one when it has none.
@@ -283,11 +325,10 @@ func (x *Index) Forget(slot int) {
 func (x *Index) sweep(pairs int) {
 	for len(x.dying) > 0 && pairs > 0 {
 		n := x.dying[len(x.dying)-1]
-		l := &x.lanes[n]
-		for ; l.oldest != 0 && pairs > 0; pairs-- {
-			x.discard(n, l.oldest)
+		for pairs > 0 && x.lanes[n].oldest != 0 {
+			pairs -= x.evict(n, math.MaxInt64, pairs, 0)
 		}
-		if l.oldest == 0 {
+		if x.lanes[n].oldest == 0 {
 			x.dying = x.dying[:len(x.dying)-1]
 			x.idle = append(x.idle, n)
 		}

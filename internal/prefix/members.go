@@ -1,8 +1,9 @@
 package prefix
 
-// members are the (block, lane) pairs, found by key and lane through chained hashing and kept in one list per lane,
-// most recently used first. They live in pages that never move and are numbered by int32 (0 is none): half of what
-// pointers cost, and nothing for the garbage collector to follow.
+// members are the (block, lane) pairs, kept in one list per lane, most recently used first. They live in pages that
+// never move and are numbered by int32 (0 is none): half of what pointers cost, and nothing for the garbage collector
+// to follow. A block's only holder is found through its entry in the table; the members of shared blocks are filed here
+// by key and lane, with chained hashing.
 type members struct {
 	pages  []*[pageMembers]member
 	free   int32 // list through next
@@ -18,7 +19,7 @@ type member struct {
 	parent int32 // the block before it; always nearer to the front of the list
 	newer  int32 // neighbours in the lane's list
 	older  int32
-	chain  int32  // next in the same hash bucket
+	chain  int32  // next in the same hash bucket, when filed
 	stamp  uint32 // time of last use, see stampOf
 	lane   uint16
 	size   uint16 // prompt bytes; longer blocks count as sizeMax
@@ -44,7 +45,7 @@ func pairHash(key Key, lane uint16) uint64 { return spread(key + Key(lane)*0xd6e
 
 func (b *buckets) head(h uint64) *int32 { return &b.heads[h>>20&uint64(len(b.heads)-1)] }
 
-// find returns the member of that key and lane, or 0.
+// find returns the filed member of that key and lane, or 0.
 func (m *members) find(key Key, lane uint16) int32 {
 	h := pairHash(key, lane)
 	b := &m.shards[h%shardCount]
@@ -61,38 +62,54 @@ func (m *members) find(key Key, lane uint16) int32 {
 	return 0
 }
 
-// add makes a member that is in its bucket but in no list yet.
-func (m *members) add(key Key, lane uint16) (int32, *member) {
-	h := pairHash(key, lane)
+// file makes a member one that find finds.
+func (m *members) file(i int32) {
+	e := m.at(i)
+	h := pairHash(e.key, e.lane)
 	number := h % shardCount
 	b := &m.shards[number]
 	if b.count >= len(b.heads)*(shardCount+int(number))/(2*shardCount) { // loads differ, as in table
 		m.grow(b)
 	}
-	i := m.take()
-	e := m.at(i)
 	head := b.head(h)
-	*e = member{key: key, lane: lane, chain: *head}
-	*head = i
+	e.chain, *head = *head, i
 	b.count++
-	m.count++
-	return i, e
 }
 
+// unfile undoes file.
+func (m *members) unfile(i int32) {
+	e := m.at(i)
+	h := pairHash(e.key, e.lane)
+	b := &m.shards[h%shardCount]
+	link := b.head(h)
+	for *link != i {
+		link = &m.at(*link).chain
+	}
+	*link = e.chain
+	b.count--
+}
+
+// take returns a member to be filled in.
 func (m *members) take() int32 {
+	m.count++
 	if i := m.free; i != 0 {
 		m.free = m.at(i).older
 		return i
 	}
-	if m.used == 0 {
-		m.used = 1
-	}
-	if m.used > len(m.pages)<<pageBits-1 {
+	m.used = max(m.used, 1) // number 0 is none
+	if m.used >= len(m.pages)<<pageBits {
 		m.pages = append(m.pages, new([pageMembers]member))
 		m.bytes += pageMembers * memberBytes
 	}
 	m.used++
 	return int32(m.used - 1)
+}
+
+// give takes back a member that is neither filed nor in a list.
+func (m *members) give(i int32) {
+	*m.at(i) = member{older: m.free}
+	m.free = i
+	m.count--
 }
 
 func (m *members) grow(b *buckets) {
@@ -108,22 +125,6 @@ func (m *members) grow(b *buckets) {
 			i = next
 		}
 	}
-}
-
-// remove takes a member that is in no list out of its bucket and frees it.
-func (m *members) remove(i int32) {
-	e := m.at(i)
-	h := pairHash(e.key, e.lane)
-	b := &m.shards[h%shardCount]
-	link := b.head(h)
-	for *link != i {
-		link = &m.at(*link).chain
-	}
-	*link = e.chain
-	*e = member{older: m.free}
-	m.free = i
-	b.count--
-	m.count--
 }
 
 // list is one lane's members, most recently used first.

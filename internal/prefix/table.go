@@ -17,7 +17,8 @@ func (s *laneSet) empty(words int) bool {
 	return true
 }
 
-// table says which lanes hold a block: open addressing, 16 bytes an entry. It knows nothing of order or age.
+// table says which lanes hold a block: open addressing, 16 bytes an entry. It knows nothing of order or age. Most blocks
+// have one holder; for these the entry also keeps a reference of the owner's choosing, which spares it a table of its own.
 //
 // It is split in shards that grow each on their own, by half and at loads that differ a little from shard to shard: one
 // big table would stop everything for many milliseconds when it doubles, under its owner's lock.
@@ -27,7 +28,8 @@ type table struct {
 	stride int
 	spare  []uint32 // freed sets in wide
 	blocks int
-	bytes  int64 // memory of the shards
+	bytes  int64  // memory of the shards
+	warmed uint64 // see warm
 }
 
 const shardCount = 128
@@ -37,8 +39,10 @@ type shard struct {
 	used    int
 }
 
-// entry with key 0 is empty. held is either up to four lanes, each as lane+1 in 16 bits, packed from the low end, or
-// wideMark over the number of a set in table.wide.
+// entry with key 0 is empty. held is one of
+//   - aloneMark, the lane at laneShift, and the reference in the low 32 bits: one holder;
+//   - up to four lanes, each as lane+1 in 16 bits, packed from the low end: a block that had several at some time;
+//   - wideMark over the number of a set in table.wide.
 type entry struct {
 	key  Key
 	held uint64
@@ -46,13 +50,20 @@ type entry struct {
 
 const (
 	entryBytes  = 16
-	wideMark    = 0xffff << 48
+	aloneMark   = 1 << 63
+	laneShift   = 32
+	wideMark    = 3 << 62
 	inlineMax   = 4
 	spreadMul   = 0x9e3779b97f4a7c15 // 2^64 / golden ratio: also spreads keys that are no hashes
 	entriesLess = 16                 // size of a shard's first table
 )
 
-func isWide(held uint64) bool { return held >= wideMark }
+func isWide(held uint64) bool  { return held >= wideMark }
+func isAlone(held uint64) bool { return held>>62 == aloneMark>>62 }
+
+func aloneIn(lane uint16, ref int32) uint64 {
+	return aloneMark | uint64(lane)<<laneShift | uint64(uint32(ref))
+}
 
 func spread(key Key) uint64 { return uint64(key) * spreadMul }
 
@@ -80,8 +91,36 @@ func (s *shard) find(key Key, h uint64) *entry {
 	}
 }
 
-// hold notes that lane holds the block, and tells whether that is news.
-func (t *table) hold(key Key, lane uint16) bool {
+// holding is how a block was held by others when a lane came or went, or asked.
+type holding struct {
+	held  bool  // the lane holds it already, or did
+	alone bool  // the lane is, or was, the only holder and ref is in the entry
+	ref   int32 // the reference in the entry; in hold: of the one before, which loses its place there
+}
+
+// ask tells whether lane holds the block.
+func (t *table) ask(key Key, lane uint16) holding {
+	h := spread(key)
+	e := t.shards[h%shardCount].find(key, h)
+	switch {
+	case e == nil:
+		return holding{}
+	case isAlone(e.held):
+		held := uint16(e.held>>laneShift) == lane
+		return holding{held: held, alone: held, ref: int32(uint32(e.held))}
+	case isWide(e.held):
+		return holding{held: t.set(e.held)[lane>>6]>>(lane&63)&1 == 1}
+	}
+	for held := e.held; held != 0; held >>= 16 {
+		if uint16(held) == lane+1 {
+			return holding{held: true}
+		}
+	}
+	return holding{}
+}
+
+// hold notes that lane holds the block, with a reference that is kept while it is the only one.
+func (t *table) hold(key Key, lane uint16, ref int32) holding {
 	h := spread(key)
 	number := h % shardCount
 	s := &t.shards[number]
@@ -91,20 +130,29 @@ func (t *table) hold(key Key, lane uint16) bool {
 	i := s.home(h)
 	for s.entries[i].key != key {
 		if s.entries[i].key == 0 {
-			s.entries[i] = entry{key, uint64(lane) + 1}
+			s.entries[i] = entry{key, aloneIn(lane, ref)}
 			s.used++
 			t.blocks++
-			return true
+			return holding{alone: true}
 		}
 		if i++; i == len(s.entries) {
 			i = 0
 		}
 	}
-	return t.addHolder(&s.entries[i], lane)
+	e := &s.entries[i]
+	if !isAlone(e.held) {
+		return holding{held: !t.addHolder(e, lane)}
+	}
+	first, ref := uint16(e.held>>laneShift), int32(uint32(e.held))
+	if first == lane {
+		return holding{held: true, alone: true, ref: ref}
+	}
+	e.held = uint64(first) + 1 | (uint64(lane)+1)<<16
+	return holding{ref: ref}
 }
 
-// loadMax is the number of entries at which a table of that size grows: 5/8 to 13/16 of it, depending on the shard.
-func loadMax(size, number int) int { return size*5/8 + size*number*3/(16*shardCount) }
+// loadMax is the number of entries at which a table of that size grows: 9/16 to 11/16 of it, depending on the shard.
+func loadMax(size, number int) int { return size*9/16 + size*number/(8*shardCount) }
 
 func (t *table) grow(s *shard) {
 	old := s.entries
@@ -152,23 +200,30 @@ func (t *table) addHolder(e *entry, lane uint16) bool {
 	return true
 }
 
-// drop notes that lane no longer holds the block, and tells whether it did.
-func (t *table) drop(key Key, lane uint16) bool {
+// drop notes that lane no longer holds the block.
+func (t *table) drop(key Key, lane uint16) holding {
 	h := spread(key)
 	s := &t.shards[h%shardCount]
 	e := s.find(key, h)
-	if e == nil {
-		return false
-	}
-	if isWide(e.held) {
+	switch {
+	case e == nil:
+		return holding{}
+	case isAlone(e.held):
+		if uint16(e.held>>laneShift) != lane {
+			return holding{}
+		}
+		ref := int32(uint32(e.held))
+		t.delete(s, e)
+		return holding{held: true, alone: true, ref: ref}
+	case isWide(e.held):
 		set := t.set(e.held)
 		bit := uint64(1) << (lane & 63)
 		if set[lane>>6]&bit == 0 {
-			return false
+			return holding{}
 		}
 		set[lane>>6] &^= bit
 		t.narrow(e, set)
-		return true
+		return holding{held: true}
 	}
 	for shift := 0; shift < 16*inlineMax; shift += 16 {
 		if e.held>>shift&0xffff == uint64(lane)+1 {
@@ -176,10 +231,10 @@ func (t *table) drop(key Key, lane uint16) bool {
 			if e.held == 0 {
 				t.delete(s, e)
 			}
-			return true
+			return holding{held: true}
 		}
 	}
-	return false
+	return holding{}
 }
 
 // narrow turns a wide set back into the inline form one holder below the point where it became wide, so that a block
@@ -248,9 +303,27 @@ func (t *table) holders(key Key, into *laneSet) {
 		copy(into[:t.stride], t.set(e.held))
 		return
 	}
+	if isAlone(e.held) {
+		into.add(uint16(e.held >> laneShift))
+		return
+	}
 	for held := e.held; held != 0; held >>= 16 {
 		into.add(uint16(held) - 1)
 	}
+}
+
+// warm reads where the keys are, or will be, before they are worked on one after the other. The reads do not depend on
+// each other, so memory answers them together: with millions of blocks, waiting for it is nearly all of the cost. The
+// sum is kept so that the compiler keeps the reads.
+func (t *table) warm(keys []Key) {
+	sum := uint64(0)
+	for _, key := range keys {
+		h := spread(key)
+		if s := &t.shards[h%shardCount]; len(s.entries) > 0 {
+			sum += uint64(s.entries[s.home(h)].key)
+		}
+	}
+	t.warmed += sum
 }
 
 func (t *table) set(held uint64) []uint64 {

@@ -1,0 +1,141 @@
+// Package prompt turns a request into the block keys of its prompt, without knowing the model's tokenizer: it chains
+// hashes over the bytes of the conversation as they came, in the order in which the engine's prompt has them.
+//
+//	keyer := prompt.New(seed, prompt.DefaultOptions())
+//	var req llmapi.Request
+//	if err := req.Scan(llmapi.Chat, body); err == nil {
+//		chain := keyer.Chain(&req, body, prefix.Chain{})
+//		depth := index.Match(chain, nil) // leading blocks that each worker holds
+//	}
+//
+// Blocks also end where messages end, so that a follow-up matches all of the earlier turn, and where media begin and
+// end, so that prompts with different images still share the text before the image. Nothing is shared between
+// different models (an adapter is served under a model name of its own), cache salts, or stored conversations.
+package prompt
+
+import (
+	"github.com/warmpath/warmpath/internal/llmapi"
+	"github.com/warmpath/warmpath/internal/prefix"
+)
+
+// Options shape the blocks. Fields that are 0 are taken from DefaultOptions.
+type Options struct {
+	BlockBytes int // longest block of text; 64 is 16 tokens at 4 bytes each, and the fastest
+	MediaBytes int // what one image, sound or file counts for as prompt bytes, whatever its encoding's length
+}
+
+// DefaultOptions are blocks of 16 tokens and media of 1,024, at 4 bytes a token.
+func DefaultOptions() Options { return Options{BlockBytes: 64, MediaBytes: 4096} }
+
+// Keyer makes chains. It is immutable, so any number of goroutines may use one.
+type Keyer struct {
+	seed prefix.Seed
+	o    Options
+}
+
+// New makes a Keyer. Two agree on keys when their seeds and options are the same.
+func New(seed prefix.Seed, o Options) *Keyer {
+	d := DefaultOptions()
+	if o.BlockBytes <= 0 {
+		o.BlockBytes = d.BlockBytes
+	}
+	if o.MediaBytes <= 0 {
+		o.MediaBytes = d.MediaBytes
+	}
+	return &Keyer{seed, o}
+}
+
+// tag is the first of the bytes that stand between the parts of a conversation in the hashed text. UTF-8 has no such
+// byte, so no content can pass for another division into parts.
+const tag = 0xf8
+
+// Chain cuts the conversation of a scanned request into blocks, in into's memory. The chain is empty when the body has
+// no text to key by: such a request is routed by load. Prompt bytes are those of the body's parts, one more for each
+// part, and MediaBytes for each of the media.
+func (k *Keyer) Chain(req *llmapi.Request, body []byte, into prefix.Chain) prefix.Chain {
+	c := into.Reset()
+	if !hasContent(req.Parts) {
+		return c
+	}
+	var memory [64]byte
+	b := builder{k: k, chain: c, reply: -1, pending: memory[:0]}
+	b.key = k.seed.Root([]byte(req.Model), []byte(req.CacheSalt), []byte(req.Conversation), []byte(req.PreviousResponse))
+	for _, p := range req.Parts {
+		switch p.Kind {
+		case llmapi.Reply:
+			b.reply = b.message
+		case llmapi.MessageEnd:
+			b.endMessage()
+		case llmapi.Media:
+			b.media(p.Of(body))
+		default:
+			b.part(p.Kind, p.Of(body))
+		}
+	}
+	b.endMessage()
+	return b.chain
+}
+
+func hasContent(parts []llmapi.Part) bool {
+	for _, p := range parts {
+		if (p.Kind == llmapi.Text || p.Kind == llmapi.Raw || p.Kind == llmapi.Media) && p.Len() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// builder cuts what is written to it. pending is the block that is not full yet.
+type builder struct {
+	k       *Keyer
+	chain   prefix.Chain
+	key     prefix.Key // of the last block
+	pending []byte
+	message int32 // number of blocks before the current message
+	reply   int32 // number of blocks before the assistant message that is open; -1 for none
+}
+
+// part writes its tag and text.
+func (b *builder) part(kind llmapi.PartKind, text []byte) {
+	b.pending = append(b.pending, tag+byte(kind))
+	size := b.k.o.BlockBytes
+	room := size - len(b.pending)
+	if len(text) < room {
+		b.pending = append(b.pending, text...)
+		return
+	}
+	b.pending = append(b.pending, text[:room]...)
+	b.flush()
+	b.chain, b.key, text = b.k.seed.Extend(b.chain, b.key, text[room:], size)
+	b.pending = append(b.pending, text...)
+}
+
+// flush makes what is pending a block, however short.
+func (b *builder) flush() {
+	if len(b.pending) > 0 {
+		b.block(b.key, b.pending, len(b.pending))
+		b.pending = b.pending[:0]
+	}
+}
+
+func (b *builder) block(parent prefix.Key, content []byte, promptBytes int) {
+	b.key = b.k.seed.Next(parent, content)
+	b.chain.Ends = append(b.chain.Ends, int32(b.chain.Bytes()+promptBytes))
+	b.chain.Keys = append(b.chain.Keys, b.key)
+}
+
+// media writes one block of its own. Its key follows from the tag and the contents' own key, which no text can equal.
+func (b *builder) media(value []byte) {
+	b.flush()
+	parent := b.k.seed.Next(b.key, append(b.pending, tag+byte(llmapi.Media)))
+	b.block(parent, value, b.k.o.MediaBytes)
+}
+
+func (b *builder) endMessage() {
+	b.flush()
+	b.message = int32(len(b.chain.Keys))
+	if b.reply >= 0 && b.reply < b.message {
+		b.chain.Replies = append(b.chain.Replies, prefix.Range{First: b.reply, Last: b.message})
+	}
+	b.reply = -1
+}
