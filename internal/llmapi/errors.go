@@ -1,9 +1,8 @@
 package llmapi
 
 import (
+	"encoding/json"
 	"fmt"
-	"strconv"
-	"unicode/utf8"
 )
 
 // SyntaxError says where a body stops being JSON that an engine would take.
@@ -82,9 +81,7 @@ func ErrorEvent(d Dialect, api API, kind, message string) []byte {
 // openAIType maps a kind to OpenAI's type and code. OpenAI has few types and tells causes apart by code.
 func openAIType(kind string, status int) (typ, code string) {
 	switch kind {
-	case KindModel, KindContext:
-		return KindInvalid, kind
-	case KindTooLarge:
+	case KindModel, KindContext, KindTooLarge:
 		return KindInvalid, kind
 	case KindRateLimit:
 		return kind, "rate_limit_exceeded"
@@ -142,21 +139,11 @@ func quoteOrNull(s string) string {
 	return quote(s)
 }
 
-// quote is s as a JSON string. strconv.Quote will not do: its \x and \a escapes are not JSON.
+// quote is s as a JSON string; bytes that are not UTF-8 become U+FFFD.
 func quote(s string) string {
-	b := append(make([]byte, 0, len(s)+2), '"')
-	for _, c := range s {
-		switch {
-		case c == '"' || c == '\\':
-			b = append(b, '\\', byte(c))
-		case c == '\n':
-			b = append(b, '\\', 'n')
-		case c < 0x20 || c == 0x7f || c == 0x2028 || c == 0x2029:
-			b = append(b, '\\', 'u')
-			b = append(b, strconv.FormatInt(0x10000+int64(c), 16)[1:]...)
-		default:
-			b = utf8.AppendRune(b, c)
-		}
+	b, err := json.Marshal(s)
+	if err != nil { // cannot be for a string
+		return `""`
 	}
-	return string(append(b, '"'))
+	return string(b)
 }

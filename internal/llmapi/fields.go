@@ -1,39 +1,5 @@
 package llmapi
 
-// The top-level fields that enter the prompt, in the order in which templates put them there: tools and system prompt
-// first, then what steers the template, then the conversation. What a template does with each differs; the order only
-// has to be the same for every body.
-const (
-	sectionTools = iota
-	sectionFunctions
-	sectionSystem
-	sectionTemplate
-	sectionTemplateArgs
-	sectionReasoningEffort
-	sectionReasoning
-	sectionThinking
-	sectionToolChoice
-	sectionFunctionCall
-	sectionLoRA
-	sectionLoRAPath
-	sectionMediaArgs
-	sectionMediaProcessor
-	sectionSpecialTokens
-	sectionStoredPrompt
-	sectionQuery
-	sectionDocuments
-	sectionMessages
-	sectionPrompt
-	sectionInput
-	sectionInputs
-	sectionText
-	sectionTexts
-	sectionText1
-	sectionText2
-	sectionContent
-	sectionCount
-)
-
 // shape says how a field's value becomes parts.
 type shape uint8
 
@@ -45,6 +11,74 @@ const (
 	shapeItems                 // Responses: a string or a list of items
 	shapeInputs                // a string, token ids, or a list of either
 )
+
+type apis uint16
+
+func of(list ...API) (set apis) {
+	for _, a := range list {
+		set |= 1 << a
+	}
+	return set
+}
+
+var every, other, messagesOnly = ^apis(0), of(Other), of(Messages, CountTokens, Other)
+
+// places lists the top-level fields that enter the prompt, in the order in which templates put them there: tools and
+// system prompt first, then what steers the template, then the conversation. What a template does with each differs;
+// the order only has to be the same for every body. Fields that change how the answer is sampled are not here. For an
+// API that we have no shape for, every name is taken that engines use for text: rerank, score, tokenize, infill.
+var places = [...]struct {
+	key  string
+	how  shape
+	apis apis
+}{
+	{"tools", shapeRaw, every},
+	{"functions", shapeRaw, every},
+	{"system", shapeSystem, messagesOnly},
+	{"instructions", shapeSystem, every},
+	{"chat_template", shapeRaw, every},
+	{"chat_template_kwargs", shapeRaw, every},
+	{"reasoning_effort", shapeRaw, every},
+	{"reasoning", shapeRaw, every},
+	{"thinking", shapeRaw, every},
+	{"tool_choice", shapeRaw, every},
+	{"function_call", shapeRaw, every},
+	{"lora", shapeRaw, every},
+	{"lora_path", shapeRaw, every},
+	{"media_io_kwargs", shapeRaw, every},
+	{"mm_processor_kwargs", shapeRaw, every},
+	{"add_special_tokens", shapeRaw, every},
+	{"prompt", shapeRaw, of(Responses)}, // a stored prompt's id and variables
+	{"documents", shapeRaw, ^other},
+	{"messages", shapeMessages, every},
+	{"input", shapeItems, of(Responses)},
+	{"query", shapeInputs, other},
+	{"queries", shapeInputs, other},
+	{"input_prefix", shapeInputs, other},
+	{"prompt", shapeInputs, of(Completions, Other)},
+	{"input", shapeInputs, of(Embeddings, Other)},
+	{"inputs", shapeInputs, other},
+	{"documents", shapeInputs, other},
+	{"text", shapeInputs, other},
+	{"texts", shapeInputs, other},
+	{"text_1", shapeInputs, other},
+	{"text_2", shapeInputs, other},
+	{"content", shapeInputs, other},
+}
+
+// sectionTools is the place of tools.
+const sectionTools = 0
+
+// place finds a field's place; shapeNone when it has none.
+func place(api API, key []byte) (section int, how shape) {
+	for i := range places {
+		p := &places[i]
+		if len(p.key) == len(key) && p.apis>>api&1 == 1 && p.key == string(key) {
+			return i, p.how
+		}
+	}
+	return 0, shapeNone
+}
 
 // walker scans a request's body and fills r on the way, in one pass.
 type walker struct {
@@ -211,11 +245,11 @@ func (w *walker) section(key []byte, val int) int {
 	case how == shapeSystem:
 		end = w.content(val, 1)
 	case how == shapeMessages:
-		end = w.messages(val, string(key))
+		end = w.messages(val, "messages")
 	case how == shapeItems:
 		end = w.items(val)
 	default:
-		end = w.inputs(val, 1, sec, key)
+		end, sec.prompts, sec.tokens = w.inputs(val, 1, places[which].key)
 	}
 	some := len(r.scratch) > sec.from
 	if which == sectionTools {
@@ -229,90 +263,4 @@ func (w *walker) section(key []byte, val int) int {
 	}
 	sec.to = len(r.scratch)
 	return end
-}
-
-// place finds the section of a field. Fields that change only how the answer is sampled have none.
-func place(api API, key []byte) (int, shape) {
-	switch string(key) {
-	case "tools":
-		return sectionTools, shapeRaw
-	case "functions":
-		return sectionFunctions, shapeRaw
-	case "system", "instructions":
-		return sectionSystem, shapeSystem
-	case "chat_template":
-		return sectionTemplate, shapeRaw
-	case "chat_template_kwargs":
-		return sectionTemplateArgs, shapeRaw
-	case "reasoning_effort":
-		return sectionReasoningEffort, shapeRaw
-	case "reasoning":
-		return sectionReasoning, shapeRaw
-	case "thinking":
-		return sectionThinking, shapeRaw
-	case "tool_choice":
-		return sectionToolChoice, shapeRaw
-	case "function_call":
-		return sectionFunctionCall, shapeRaw
-	case "lora":
-		return sectionLoRA, shapeRaw
-	case "lora_path":
-		return sectionLoRAPath, shapeRaw
-	case "media_io_kwargs":
-		return sectionMediaArgs, shapeRaw
-	case "mm_processor_kwargs":
-		return sectionMediaProcessor, shapeRaw
-	case "add_special_tokens":
-		return sectionSpecialTokens, shapeRaw
-	case "messages":
-		return sectionMessages, shapeMessages
-	}
-	return placeInput(api, key)
-}
-
-// placeInput finds the section of a prompt or input. For an API that we have no shape for, every name that engines
-// use for text is taken: rerank, score, classify, tokenize, infill, generate.
-func placeInput(api API, key []byte) (int, shape) {
-	other := api == Other
-	switch string(key) {
-	case "prompt":
-		if api == Responses {
-			return sectionStoredPrompt, shapeRaw
-		}
-		if api == Completions || other {
-			return sectionPrompt, shapeInputs
-		}
-	case "input":
-		if api == Responses {
-			return sectionInput, shapeItems
-		}
-		if api == Embeddings || other {
-			return sectionInput, shapeInputs
-		}
-	case "documents":
-		if other {
-			return sectionDocuments, shapeInputs
-		}
-		return sectionDocuments, shapeRaw
-	}
-	if !other {
-		return 0, shapeNone
-	}
-	switch string(key) {
-	case "query", "queries", "input_prefix":
-		return sectionQuery, shapeInputs
-	case "inputs":
-		return sectionInputs, shapeInputs
-	case "text":
-		return sectionText, shapeInputs
-	case "texts":
-		return sectionTexts, shapeInputs
-	case "text_1":
-		return sectionText1, shapeInputs
-	case "text_2":
-		return sectionText2, shapeInputs
-	case "content":
-		return sectionContent, shapeInputs
-	}
-	return 0, shapeNone
 }

@@ -158,57 +158,45 @@ func (w *walker) block(val, depth int) int {
 	return m.i
 }
 
-// inputs walks a prompt: a string, a list of strings, token ids or a list of such lists. A run of ids is one Raw
-// part without the brackets, so that a longer prompt begins with the bytes of a shorter one.
-func (w *walker) inputs(val, depth int, sec *section, field []byte) int {
+// inputs walks a prompt: a string, a list of strings, token ids or a list of such lists; it counts the prompts and
+// the ids. A run of ids is one Raw part without the brackets, so that a longer prompt begins with the bytes of a
+// shorter one.
+func (w *walker) inputs(val, depth int, field string) (end, prompts, ids int) {
 	switch c := w.peek(val); {
-	case c == '"':
-		sec.prompts = 1
-		return w.text(val, depth)
-	case c == '{':
-		sec.prompts = 1
-		return w.block(val, depth)
+	case c == '"' || c == '{':
+		return w.block(val, depth), 1, 0
 	case c != '[':
-		end := w.value(val, depth)
-		if end > 0 && w.r.API != Other {
-			return w.refuse(val, string(field), "a string or an array")
+		if end = w.value(val, depth); end > 0 && w.r.API != Other {
+			end = w.refuse(val, field, "a string or an array")
 		}
-		return end
+		return end, 0, 0
 	}
 	list := w.array(val, depth)
-	ids := absent
-	flush := func() {
-		if ids.Found() {
-			w.add(Raw, ids.Start, ids.End)
-			ids = absent
-		}
-	}
+	run := absent
 	for list.next() {
-		switch c := w.peek(list.val); {
-		case c == '[':
-			flush()
-			var inner section
-			list.i = w.inputs(list.val, list.depth, &inner, field)
-			sec.tokens += inner.tokens
-			sec.prompts++
-			w.mark(MessageEnd, list.i)
-		case c == '"' || c == '{':
-			flush()
-			list.i = w.block(list.val, list.depth)
-			sec.prompts++
-			w.mark(MessageEnd, list.i)
-		case c >= '0' && c <= '9':
+		c := w.peek(list.val)
+		if c >= '0' && c <= '9' {
 			list.i = w.value(list.val, list.depth)
-			if !ids.Found() {
-				ids.Start = list.val
-				sec.prompts++
+			if !run.Found() {
+				run.Start = list.val
+				prompts++
 			}
-			ids.End = list.i
-			sec.tokens++
-		default:
-			list.i = w.value(list.val, list.depth)
+			run.End = list.i
+			ids++
+			continue
 		}
+		if run.Found() { // llama.cpp lets ids and strings mix
+			w.add(Raw, run.Start, run.End)
+			run = absent
+		}
+		inner := 0
+		list.i, _, inner = w.inputs(list.val, list.depth, field)
+		ids += inner
+		prompts++
+		w.mark(MessageEnd, list.i)
 	}
-	flush()
-	return list.i
+	if run.Found() {
+		w.add(Raw, run.Start, run.End)
+	}
+	return list.i, prompts, ids
 }

@@ -55,7 +55,7 @@ type Request struct {
 	Tools         Span // whole value
 
 	scratch  []Part // sections in the body's order
-	sections [sectionCount]section
+	sections [len(places)]section
 	names    [nameCount]Span // raw contents of the strings above
 	limits   [limitCount]int // the fields that bound the answer
 	options  streamOptions

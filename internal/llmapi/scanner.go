@@ -2,6 +2,7 @@ package llmapi
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"unicode/utf8"
 )
 
@@ -52,25 +53,37 @@ func (s *scanner) peek(i int) byte {
 	return 0
 }
 
+// special marks, in the top bits, the first byte of eight that is a quote, a backslash or a control character: xor 2
+// turns the quote into a space and keeps control characters below it, so that one subtraction finds both (a trick of
+// Daniel Lemire's). Bytes over 127 are masked out. A borrow can only mark bytes above a true match, so the lowest mark
+// is exact.
+func special(x uint64) uint64 {
+	return ((x ^ 0x02*each) - 0x21*each | ((x ^ 0x5c*each) - each)) &^ x
+}
+
 // str skips the string whose opening quote is at i.
-//
-// Eight bytes at a time: xor 2 turns the quote into a space and keeps control characters below it, so that one
-// subtraction finds both (a trick of Daniel Lemire's); bytes over 127 are masked out and remembered. A borrow can
-// only mark bytes above a true match, so the lowest mark is exact.
 func (s *scanner) str(i int) int {
 	b, high := s.b, s.high
 	i++
 	for {
-		for i+16 <= len(b) {
-			x := binary.LittleEndian.Uint64(b[i:])
-			y := binary.LittleEndian.Uint64(b[i+8:])
-			high |= x | y
-			mx := ((x ^ 0x02*each) - 0x21*each | ((x ^ 0x5c*each) - each)) &^ x
-			my := ((y ^ 0x02*each) - 0x21*each | ((y ^ 0x5c*each) - each)) &^ y
-			if (mx|my)&tops != 0 {
+		for i+32 <= len(b) {
+			p := b[i : i+32 : i+32]
+			x, y := binary.LittleEndian.Uint64(p), binary.LittleEndian.Uint64(p[8:])
+			z, w := binary.LittleEndian.Uint64(p[16:]), binary.LittleEndian.Uint64(p[24:])
+			if (special(x)|special(y)|special(z)|special(w))&tops != 0 {
 				break
 			}
-			i += 16
+			high |= x | y | z | w
+			i += 32
+		}
+		for i+8 <= len(b) {
+			x := binary.LittleEndian.Uint64(b[i:])
+			high |= x
+			if m := special(x) & tops; m != 0 {
+				i += bits.TrailingZeros64(m) >> 3
+				break
+			}
+			i += 8
 		}
 		for i < len(b) && b[i] >= 0x20 && b[i] != '"' && b[i] != '\\' {
 			high |= uint64(b[i])
@@ -79,16 +92,17 @@ func (s *scanner) str(i int) int {
 		if i >= len(b) {
 			return s.fail(i, "unterminated string")
 		}
-		switch b[i] {
-		case '"':
+		if c := b[i]; c == '"' {
 			s.high = high
 			return i + 1
-		case '\\':
-			if i = s.escape(i); i < 0 {
-				return -1
-			}
-		default:
+		} else if c != '\\' {
 			return s.fail(i, "control character in a string")
+		}
+		if i+1 < len(b) && b[i+1] == 'n' { // by far the most frequent one
+			s.escaped = true
+			i += 2
+		} else if i = s.escape(i); i < 0 {
+			return -1
 		}
 	}
 }
@@ -280,12 +294,21 @@ func (s *scanner) digits(i int) int {
 	return i
 }
 
-// utf8 checks the whole text, once, when a string was not ASCII: -1 when it is not UTF-8.
+// utf8 checks the whole text, once, when a string was not ASCII: -1 when it is not UTF-8. The standard library's
+// Valid leaves its fast path at the first rune that is not ASCII and does not come back.
 func (s *scanner) utf8() int {
-	if s.high&tops == 0 || utf8.Valid(s.b) {
+	if s.high&tops == 0 {
 		return len(s.b)
 	}
 	for i := 0; i < len(s.b); {
+		if i+8 <= len(s.b) && binary.LittleEndian.Uint64(s.b[i:])&tops == 0 {
+			i += 8
+			continue
+		}
+		if s.b[i] < utf8.RuneSelf {
+			i++
+			continue
+		}
 		r, size := utf8.DecodeRune(s.b[i:])
 		if r == utf8.RuneError && size == 1 {
 			return s.fail(i, "invalid UTF-8")

@@ -29,9 +29,20 @@ func ScanReply(api API, body []byte) Answer {
 
 // tally is usage as it stands in a reply, field by field. Anthropic's come in two events of a stream, and llama.cpp's
 // timings stand in where there is no usage.
-type tally struct {
-	prompt, input, completion, cached, cacheRead, cacheCreation, timedCached, timedPrompt, timedCompletion reported
-}
+type tally [tallyCount]reported
+
+const (
+	prompt = iota
+	input
+	completion
+	cached
+	cacheRead
+	cacheCreation
+	timedCached
+	timedPrompt
+	timedCompletion
+	tallyCount
+)
 
 // reported is a count and whether it came.
 type reported struct {
@@ -41,50 +52,41 @@ type reported struct {
 
 // usage weighs the fields of one dialect against each other.
 func (t *tally) usage(api API) Usage {
-	prompt, cached, completion := t.prompt, t.cached, t.completion
-	if !prompt.ok {
-		prompt = t.input
-		if prompt.ok && api.Dialect() == Anthropic { // its input_tokens leave out what was read from or written to the cache
-			prompt.n += t.cacheRead.n + t.cacheCreation.n
+	p, h, c := t[prompt], t[cached], t[completion]
+	if !p.ok {
+		p = t[input]
+		if p.ok && api.Dialect() == Anthropic { // its input_tokens leave out what was read from or written to the cache
+			p.n += t[cacheRead].n + t[cacheCreation].n
 		}
 	}
-	if !cached.ok {
-		cached = t.cacheRead
+	if !p.ok && t[timedPrompt].ok {
+		p = reported{t[timedPrompt].n + t[timedCached].n, true}
 	}
-	if !prompt.ok && t.timedPrompt.ok {
-		prompt = reported{t.timedPrompt.n + t.timedCached.n, true}
+	if !h.ok {
+		h = t[cacheRead]
 	}
-	if !cached.ok {
-		cached = t.timedCached
+	if !h.ok {
+		h = t[timedCached]
 	}
-	if !completion.ok {
-		completion = t.timedCompletion
+	if !c.ok {
+		c = t[timedCompletion]
 	}
-	if prompt.ok && cached.n > prompt.n {
-		cached = reported{}
+	if p.ok && h.n > p.n {
+		h = reported{}
 	}
 	return Usage{
-		PromptTokens: prompt.n, HasPrompt: prompt.ok, CompletionTokens: completion.n, HasCompletion: completion.ok,
-		CachedTokens: cached.n, HasCached: cached.ok,
+		PromptTokens: p.n, HasPrompt: p.ok, CompletionTokens: c.n, HasCompletion: c.ok,
+		CachedTokens: h.n, HasCached: h.ok,
 	}
 }
 
-// merge adds a later report. Counts only grow within a stream, and some engines send zeros first or last.
+// merge adds a later report. Usage only grows within a stream, and some engines send zeros first or last; timings
+// stand for what they say, because llama.cpp's first ones can be those of the request before.
 func (t *tally) merge(u *tally) {
-	t.prompt.merge(u.prompt)
-	t.input.merge(u.input)
-	t.completion.merge(u.completion)
-	t.cached.merge(u.cached)
-	t.cacheRead.merge(u.cacheRead)
-	t.cacheCreation.merge(u.cacheCreation)
-	t.timedCached.merge(u.timedCached)
-	t.timedPrompt.merge(u.timedPrompt)
-	t.timedCompletion.merge(u.timedCompletion)
-}
-
-func (r *reported) merge(u reported) {
-	if u.ok && (!r.ok || u.n > r.n) {
-		*r = u
+	for i, r := range u {
+		if r.ok && (!t[i].ok || r.n > t[i].n || i >= timedCached) {
+			t[i] = r
+		}
 	}
 }
 
@@ -97,17 +99,17 @@ func (t *tally) readUsage(s *scanner, val, depth int) (end int, object bool) {
 	for m.next() {
 		switch string(m.key) {
 		case "prompt_tokens":
-			m.i = t.prompt.read(s, m.val, m.depth)
+			m.i = t[prompt].read(s, m.val, m.depth)
 		case "input_tokens":
-			m.i = t.input.read(s, m.val, m.depth)
+			m.i = t[input].read(s, m.val, m.depth)
 		case "completion_tokens", "output_tokens":
-			m.i = t.completion.read(s, m.val, m.depth)
+			m.i = t[completion].read(s, m.val, m.depth)
 		case "cache_read_input_tokens":
-			m.i = t.cacheRead.read(s, m.val, m.depth)
+			m.i = t[cacheRead].read(s, m.val, m.depth)
 		case "cache_creation_input_tokens":
-			m.i = t.cacheCreation.read(s, m.val, m.depth)
+			m.i = t[cacheCreation].read(s, m.val, m.depth)
 		case "prompt_tokens_details", "input_tokens_details":
-			m.i = t.cached.readIn(s, m.val, m.depth, "cached_tokens")
+			m.i = t[cached].readIn(s, m.val, m.depth, "cached_tokens")
 		default:
 			m.i = s.value(m.val, m.depth)
 		}
@@ -124,11 +126,11 @@ func (t *tally) readTimings(s *scanner, val, depth int) int {
 	for m.next() {
 		switch string(m.key) {
 		case "cache_n":
-			m.i = t.timedCached.read(s, m.val, m.depth)
+			m.i = t[timedCached].read(s, m.val, m.depth)
 		case "prompt_n":
-			m.i = t.timedPrompt.read(s, m.val, m.depth)
+			m.i = t[timedPrompt].read(s, m.val, m.depth)
 		case "predicted_n":
-			m.i = t.timedCompletion.read(s, m.val, m.depth)
+			m.i = t[timedCompletion].read(s, m.val, m.depth)
 		default:
 			m.i = s.value(m.val, m.depth)
 		}

@@ -6,20 +6,27 @@ import (
 	"unicode/utf8"
 )
 
-// members steps through an object: after next, key is the decoded name and val the index of the value's first byte;
-// the caller then stores the index after the value in i (-1 when it failed).
-type members struct {
+// cursor steps through the members of an object or the elements of an array. After next, val is the index of a value's
+// first byte and key, in an object, its decoded name; the caller then stores the index after the value in i (-1 when
+// it failed).
+type cursor struct {
 	s     *scanner
-	depth int // containers open around the members' values
+	depth int // containers open around the values
 	i     int
+	close byte
 	begun bool
 	key   []byte
 	val   int
 }
 
 // object opens the object whose brace is at i.
-func (s *scanner) object(i, depth int) members {
-	return members{s: s, depth: depth + 1, i: s.open(i, depth)}
+func (s *scanner) object(i, depth int) cursor {
+	return cursor{s: s, depth: depth + 1, i: s.open(i, depth), close: '}'}
+}
+
+// array opens the array whose bracket is at i.
+func (s *scanner) array(i, depth int) cursor {
+	return cursor{s: s, depth: depth + 1, i: s.open(i, depth), close: ']'}
 }
 
 func (s *scanner) open(i, depth int) int {
@@ -29,81 +36,50 @@ func (s *scanner) open(i, depth int) int {
 	return i + 1
 }
 
-// next is false at the end (i is then the index after the brace) and on an error (i is -1).
-func (m *members) next() bool {
-	s := m.s
-	if m.i < 0 {
+// next is false at the end (i is then the index after the bracket) and on an error (i is -1).
+func (c *cursor) next() bool {
+	s := c.s
+	if c.i < 0 {
 		return false
 	}
-	m.i = s.space(m.i)
-	c := s.peek(m.i)
-	if c == '}' {
-		m.i++
+	c.i = s.space(c.i)
+	b := s.peek(c.i)
+	if b == c.close {
+		c.i++
 		return false
 	}
-	if m.begun {
-		if c != ',' {
-			m.i = s.fail(m.i, "expected a comma or the end of the object")
+	if c.begun {
+		if b != ',' {
+			c.i = s.fail(c.i, "expected a comma or the end of the "+container(c.close == '}'))
 			return false
 		}
-		m.i = s.space(m.i + 1)
+		c.i = s.space(c.i + 1)
 	}
-	m.begun = true
-	start := m.i + 1
-	s.escaped = false
-	end := s.key(m.i)
-	if end < 0 {
-		m.i = -1
-		return false
+	c.begun = true
+	if c.close == '}' {
+		return c.name()
 	}
-	m.val = s.space(end)
-	for end--; s.b[end] != '"'; end-- { // back over the colon and the space before it
-	}
-	m.key = s.b[start:end]
-	if s.escaped {
-		m.key = unescape(m.key)
-	}
+	c.val = c.i
 	return true
 }
 
-// elements steps through an array as members does through an object.
-type elements struct {
-	s     *scanner
-	depth int
-	i     int
-	begun bool
-	val   int
-}
-
-// array opens the array whose bracket is at i.
-func (s *scanner) array(i, depth int) elements {
-	return elements{s: s, depth: depth + 1, i: s.open(i, depth)}
-}
-
-func (e *elements) next() bool {
-	s := e.s
-	if e.i < 0 {
+// name reads a member's name and stops at its value.
+func (c *cursor) name() bool {
+	s := c.s
+	start := c.i + 1
+	s.escaped = false
+	end := s.key(c.i)
+	if end < 0 {
+		c.i = -1
 		return false
 	}
-	e.i = s.space(e.i)
-	c := s.peek(e.i)
-	if c == ']' && !e.begun {
-		e.i++
-		return false
+	c.val = s.space(end)
+	for end--; s.b[end] != '"'; end-- { // back over the colon and the space before it
 	}
-	if e.begun {
-		if c == ']' {
-			e.i++
-			return false
-		}
-		if c != ',' {
-			e.i = s.fail(e.i, "expected a comma or the end of the array")
-			return false
-		}
-		e.i = s.space(e.i + 1)
+	c.key = s.b[start:end]
+	if s.escaped {
+		c.key = unescape(c.key)
 	}
-	e.begun = true
-	e.val = e.i
 	return true
 }
 
