@@ -11,7 +11,7 @@ func pair(t *testing.T) (f *Fleet, a, b *Worker) {
 	f = New(Options{})
 	a, b = add(t, f, "a"), add(t, f, "b")
 	for _, w := range f.Workers() {
-		w.SetInfo(Info{Models: []Model{{ID: "m"}}})
+		w.SetInfo(Info{Models: []Model{{ID: "m"}}, At: start})
 	}
 	return f, a, b
 }
@@ -122,7 +122,7 @@ func TestEjectionsGrowToTheirBoundAndAreForgiven(t *testing.T) {
 
 func TestTheLastWorkerOfAModelIsNeverPutOut(t *testing.T) {
 	f, a, b := pair(t)
-	b.SetInfo(Info{Models: []Model{{ID: "m"}, {ID: "only-b"}}})
+	b.SetInfo(Info{Models: []Model{{ID: "m"}, {ID: "only-b"}}, At: start})
 	out(f, b, at(0))
 	if !b.Standing() {
 		t.Error("the only worker of only-b was put out")
@@ -183,12 +183,13 @@ func TestNobodyAnsweringMattersOnlyBeforeTheFirstAnswer(t *testing.T) {
 	if w.State() != "unknown" || !w.Healthy(at(0)) {
 		t.Errorf("new: %s", w.State())
 	}
+	w.SetInfo(Info{Models: []Model{{ID: "configured"}}})
 	w.Unreachable()
 	if w.State() != "down" || w.Healthy(at(0)) {
 		t.Errorf("never answered: %s", w.State())
 	}
 	answers := map[string]func(){
-		"info": func() { w.SetInfo(Info{}) }, "counts": func() { w.Observe(Counts{}) },
+		"info": func() { w.SetInfo(Info{At: at(0)}) }, "counts": func() { w.Observe(Counts{}) },
 		"traffic": func() { w.Succeeded(at(0)) }, "busy": func() { w.Busy(at(0), 0) },
 	}
 	for name, answer := range answers {

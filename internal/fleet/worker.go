@@ -34,12 +34,12 @@ type Worker struct {
 // Info is what an engine says about itself. Zero fields are unknown.
 type Info struct {
 	Engine, Version string
-	Models          []Model // empty: not known yet, or the engine does not tell
-	BlockTokens     int     // tokens per block of its prefix cache
-	KVTokensMax     int     // tokens its KV cache holds
-	SlotsMax        int     // sequences it runs at once
-	UsageOption     bool    // accepts stream_options.include_usage
-	At              time.Time
+	Models          []Model   // empty: not known yet, or the engine does not tell
+	BlockTokens     int       // tokens per block of its prefix cache
+	KVTokensMax     int       // tokens its KV cache holds
+	SlotsMax        int       // sequences it runs at once
+	UsageOption     bool      // accepts stream_options.include_usage
+	At              time.Time // when the engine said so; zero: it is only configured
 }
 
 // Model is one name that an engine serves.
@@ -80,10 +80,13 @@ type foreign struct {
 	kvTokens         int // in use beyond what we hold; below 0 where our own sum overstates it
 }
 
-// SetInfo records what the engine says about itself. It also proves that the worker answers.
+// SetInfo records what the engine says about itself. With a time (At) it proves that the worker answers; what a configuration says
+// of an engine has none and proves nothing.
 func (w *Worker) SetInfo(i Info) {
 	w.info = i
-	w.health.answered, w.health.down = true, false
+	if !i.At.IsZero() {
+		w.health.answered, w.health.down = true, false
+	}
 }
 
 // Info returns the last SetInfo, or the zero Info.

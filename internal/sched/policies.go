@@ -19,12 +19,14 @@ const boundedLoad = 1.25
 
 // The reasons of choices by policy.
 const (
-	reasonLeast    = "least score"
-	reasonDeclined = "a longer match was declined: it would have cost more"
+	reasonCost     = "least cost"
+	reasonDeclined = "least cost, with a longer match declined"
+	reasonLeast    = "least load"
 	reasonTurn     = "its turn"
 	reasonChance   = "chance"
 	reasonSession  = "owns the session"
 	reasonPassed   = "the session's owner has more than its share"
+	reasonProbe    = "tries a worker that was out"
 )
 
 // Policy scores the candidates that are in, the least is best, and returns the index of the chosen one and why.
@@ -42,7 +44,7 @@ var Policies = map[string]Policy{
 
 // warmCost takes the least request-seconds.
 func warmCost(s *Scheduler, req *Request) (int, string) {
-	return s.least(req, func(c *candidate) float64 { return c.total }, tieSeconds, tieShare), reasonLeast
+	return s.least(req, func(c *candidate) float64 { return c.total }, tieSeconds, tieShare), reasonCost
 }
 
 // roundRobin takes the worker that was chosen longest ago, so that workers that come, go or serve other models keep their turn.

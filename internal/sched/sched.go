@@ -210,14 +210,17 @@ func (s *Scheduler) Place(now time.Time, req Request) (Decision, *fleet.Reservat
 	return d, r, nil
 }
 
-// choose sends the request to a worker that is due for a probe, if there is one and it is the request's first try; else by policy.
+// choose asks the policy, and overrules it for a worker that is due for a probe, on a request's first try: prompts that are warm
+// elsewhere would never try it.
 func (s *Scheduler) choose(now time.Time, req *Request) (int, string) {
-	if len(req.Tried) == 0 {
-		for i := range s.cands {
-			if c := &s.cands[i]; c.out == in && c.worker.ProbeDue(now) {
-				return i, "tries a worker that was out"
-			}
+	chosen, reason := s.pick(s, req)
+	if len(req.Tried) > 0 {
+		return chosen, reason
+	}
+	for i := range s.cands {
+		if c := &s.cands[i]; c.out == in && c.worker.ProbeDue(now) {
+			return i, reasonProbe
 		}
 	}
-	return s.pick(s, req)
+	return chosen, reason
 }

@@ -3,7 +3,6 @@ package sched
 import (
 	"math"
 
-	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/fleet"
 )
 
@@ -38,7 +37,6 @@ func (c *candidate) scored() bool { return c.out == in || c.out > softened }
 // slot is what is kept of a worker between decisions.
 type slot struct {
 	worker *fleet.Worker
-	model  *cost.Model
 	idHash uint64
 	turn   uint64 // when it was chosen last; 0 never
 }
@@ -161,7 +159,7 @@ func (s *Scheduler) score(j judgement) {
 // weigh fills in one candidate's terms, as DESIGN.md "Scoring" has them. Unknown telemetry is neutral: such a worker is taken to have
 // as many foreign requests as the others have on the mean.
 func (s *Scheduler) weigh(c *candidate, j *judgement) {
-	k := s.constants(c.worker)
+	k := s.book.Of(c.worker).Constants()
 	running, waiting := j.running, j.waiting
 	if c.load.ForeignKnown {
 		running, waiting = float64(c.load.ForeignRunning), float64(c.load.ForeignWaiting)
@@ -217,16 +215,13 @@ func (s *Scheduler) waitForRoom(c *candidate, j *judgement) float64 {
 	return wait
 }
 
-// constants returns a worker's timing. The book is asked once per instance.
-func (s *Scheduler) constants(w *fleet.Worker) cost.Constants { return s.slot(w).model.Constants() }
-
 func (s *Scheduler) slot(w *fleet.Worker) *slot {
 	for w.Slot >= len(s.slots) {
 		s.slots = append(s.slots, slot{})
 	}
 	l := &s.slots[w.Slot]
 	if l.worker != w {
-		*l = slot{worker: w, model: s.book.Of(w), idHash: hashID(w.ID)}
+		*l = slot{worker: w, idHash: hashID(w.ID)}
 	}
 	return l
 }
@@ -276,7 +271,7 @@ func (s *Scheduler) explain(chosen int, reason, relaxed string, j judgement) Dec
 		Relaxed:           relaxed,
 		Reason:            reason,
 	}
-	if d.Hit == Declined && reason == reasonLeast {
+	if d.Hit == Declined && reason == reasonCost {
 		d.Reason = reasonDeclined
 	}
 	var best [RowsMax]int
