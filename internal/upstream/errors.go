@@ -3,10 +3,12 @@ package upstream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
 	"syscall"
+	"time"
 )
 
 // Class says what broke. Its String is a label value.
@@ -70,8 +72,8 @@ func classify(ctx context.Context, err error) (Class, error) {
 	var source sourceError
 	var timeout net.Error
 	switch {
-	case ctx.Err() != nil:
-		return Cancelled, context.Cause(ctx)
+	case contextEnd(ctx) != nil:
+		return Cancelled, contextEnd(ctx)
 	case errors.As(err, &shape):
 		return BadShape, err
 	case errors.As(err, &source):
@@ -82,6 +84,23 @@ func classify(ctx context.Context, err error) (Class, error) {
 		return Reset, io.ErrUnexpectedEOF
 	}
 	return Reset, err
+}
+
+// silence is the error of a wait that took longer than a setting allows.
+func silence(what string, limit time.Duration, setting string, err error) error {
+	return fmt.Errorf("no %s within %v (%s): %w", what, limit, setting, err)
+}
+
+// contextEnd returns why a context has ended, nil while it has not. Its deadline counts as soon as it is past: net's dialer
+// gives up at that instant, a little before the context itself does, and the worker must not be blamed for it.
+func contextEnd(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return nil
 }
 
 // brokenByPeer says that the worker's side closed the connection: what it said before that can still be read.

@@ -12,6 +12,10 @@ import (
 	"time"
 )
 
+// writerGrace is how long the end of an answer waits for the end of a body still being written, before it gives up the
+// connection.
+const writerGrace = 5 * time.Millisecond
+
 // exchange is one request and its answer on one connection. It is the Body of its Response.
 //
 // Three parties touch it: the caller (everything), the writer of a large body (sent, touched, writeErr before written is
@@ -117,6 +121,11 @@ func (x *exchange) broken(err error) *Error {
 	x.finish(false)
 	e := &Error{Reused: x.reused, Sent: x.sent.Load(), URL: x.client.base.name}
 	e.Class, e.Err = classify(x.ctx, err)
+	if e.Class == Timeout && !x.headCame.Load() && e.Sent {
+		e.Err = silence("head", x.client.o.HeaderTimeout, "header timeout", e.Err)
+	} else if e.Class == Timeout {
+		e.Err = silence("progress", x.client.o.IdleGap, "idle gap", e.Err)
+	}
 	return e
 }
 
@@ -131,6 +140,9 @@ func (x *exchange) finish(clean bool) {
 	}
 	x.over = true
 	c := x.c
+	if clean && x.written != nil {
+		x.awaitWriter()
+	}
 	keep := clean && c.lifetime > 0 && len(c.rd.buffered()) == 0 && x.sent.Load()
 	if x.stop != nil && !x.stop() {
 		keep = false // abort has closed it, or is about to
@@ -150,6 +162,17 @@ func (x *exchange) finish(clean bool) {
 	c.nc.Close()
 	if x.written != nil && !x.req.streams() {
 		<-x.written // at once: its write fails with the connection closed
+	}
+}
+
+// awaitWriter gives the writer the moment it needs to notice that it is done: a worker that has read everything may
+// have answered before the writer is scheduled again.
+func (x *exchange) awaitWriter() {
+	grace := time.NewTimer(writerGrace)
+	defer grace.Stop()
+	select {
+	case <-x.written:
+	case <-grace.C:
 	}
 }
 

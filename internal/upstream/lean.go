@@ -45,8 +45,8 @@ func (l *lean) Do(ctx context.Context, r *Request) (*Response, error) {
 	if err := checkRequest(r); err != nil {
 		return nil, &Error{Class: Invalid, URL: l.base.name, Err: err}
 	}
-	if ctx.Err() != nil {
-		return nil, &Error{Class: Cancelled, URL: l.base.name, Err: context.Cause(ctx)}
+	if err := contextEnd(ctx); err != nil {
+		return nil, &Error{Class: Cancelled, URL: l.base.name, Err: err}
 	}
 	var stale *Error
 	start := time.Now()
@@ -82,17 +82,17 @@ func (l *lean) dial(ctx context.Context) (*conn, *Error) {
 		}
 		nc.Close()
 	}
-	return nil, dialError(ctx, l.base.name, err)
+	return nil, dialError(ctx, l.base.name, l.o, err)
 }
 
 // dialError classifies an error from before there was a connection.
-func dialError(ctx context.Context, name string, err error) *Error {
+func dialError(ctx context.Context, name string, o Options, err error) *Error {
 	e := &Error{Class: Refused, URL: name, Err: err}
 	var timeout net.Error
-	if ctx.Err() != nil {
-		e.Class, e.Err = Cancelled, context.Cause(ctx)
+	if over := contextEnd(ctx); over != nil {
+		e.Class, e.Err = Cancelled, over
 	} else if errors.As(err, &timeout) && timeout.Timeout() {
-		e.Class = Timeout
+		e.Class, e.Err = Timeout, silence("connection", o.ConnectTimeout, "connect timeout", err)
 	}
 	return e
 }

@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,9 @@ import (
 
 // errIdleGap is the cause of a context that ends because a body was silent for too long.
 var errIdleGap = errors.New("no byte within the idle gap")
+
+// shapeMarks are found in the texts of net/http's errors about a response's shape, which have no types.
+var shapeMarks = [...]string{"malformed", "headers exceeded", "chunk length", "chunked ", "line too long", "bad Content-Length", "unsupported transfer encoding", "too many transfer encodings", "too many 1xx"}
 
 // standard is the client for https: net/http's Transport. HTTP/1.1 only, so that a worker that breaks one connection
 // breaks one request, and a cancelled request is a closed connection for both clients.
@@ -62,7 +66,7 @@ func (s *standard) Do(ctx context.Context, r *Request) (*Response, error) {
 	if err != nil {
 		cancel(nil)
 		if !seen.connected.Load() {
-			return nil, dialError(ctx, s.base.name, err)
+			return nil, dialError(ctx, s.base.name, s.o, err)
 		}
 		return nil, s.broken(ctx, inner, &seen, err)
 	}
@@ -137,10 +141,10 @@ func (s *sighting) trace() *httptrace.ClientTrace {
 func (s *standard) broken(ctx, inner context.Context, seen *sighting, err error) *Error {
 	e := &Error{Reused: seen.reused.Load(), Sent: seen.sent.Load(), URL: s.base.name}
 	switch {
-	case ctx.Err() == nil && context.Cause(inner) == errIdleGap:
-		err = fmt.Errorf("%w of %v: %w", errIdleGap, s.o.IdleGap, context.DeadlineExceeded)
-	case strings.Contains(err.Error(), "malformed"), strings.Contains(err.Error(), "headers exceeded"):
-		err = shapeError(err.Error()) // net/http has no types for these
+	case contextEnd(ctx) == nil && context.Cause(inner) == errIdleGap:
+		err = silence("byte", s.o.IdleGap, "idle gap", os.ErrDeadlineExceeded)
+	case slices.ContainsFunc(shapeMarks[:], func(mark string) bool { return strings.Contains(err.Error(), mark) }):
+		err = shapeError(err.Error())
 	}
 	e.Class, e.Err = classify(ctx, err)
 	return e
