@@ -34,23 +34,34 @@ func BenchmarkExtend(b *testing.B) {
 	}
 }
 
+// BenchmarkEnterNew6700 enters a long new prompt, into caches that have room and into caches that must evict for it.
 func BenchmarkEnterNew6700(b *testing.B) {
 	for _, resident := range []int{100_000, 1_000_000} {
-		b.Run(fmt.Sprintf("resident=%d", resident), func(b *testing.B) {
-			r := rand.New(rand.NewPCG(1, 1))
-			x := filled(r, 16, resident)
-			chains := make([]Chain, 400)
-			for i := range chains {
-				chains[i] = randomKeys(r, 6700)
-			}
-			i := 0
-			for b.Loop() {
-				x.Enter(i%16, chains[i%len(chains)], int64(i)<<20)
-				i++
-			}
-			s := x.Stats()
-			b.ReportMetric(float64(s.Bytes)/float64(s.Pairs), "B/pair")
-		})
+		for _, full := range []bool{false, true} {
+			b.Run(fmt.Sprintf("resident=%d/full=%v", resident, full), func(b *testing.B) {
+				r := rand.New(rand.NewPCG(1, 1))
+				x := filled(r, 16, resident)
+				chains := make([]Chain, 400)
+				for i := range chains {
+					chains[i] = randomKeys(r, 6700)
+				}
+				i := 0
+				for b.Loop() {
+					if !full {
+						b.StopTimer()
+						x.Withdraw(15, chains[(i+399)%400], 0)
+						x.SetCapacity(15, 1<<40)
+						b.StartTimer()
+						x.Enter(15, chains[i%400], int64(i)<<20)
+					} else {
+						x.Enter(i%16, chains[i%400], int64(i)<<20)
+					}
+					i++
+				}
+				s := x.Stats()
+				b.ReportMetric(float64(s.Bytes)/float64(s.Pairs), "B/pair")
+			})
+		}
 	}
 }
 

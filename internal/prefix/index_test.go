@@ -78,13 +78,12 @@ func holdings(table *table) int {
 	count := 0
 	var set laneSet
 	for i := range table.shards {
-		for _, e := range table.shards[i].entries {
-			if e.key == 0 {
-				continue
-			}
-			table.holders(e.key, &set)
-			for lane := range SlotsMax {
-				count += int(set[lane>>6] >> (lane & 63) & 1)
+		for _, line := range table.shards[i].lines {
+			for _, e := range line[:line.count()] {
+				table.holders(e.key, &set)
+				for lane := range SlotsMax {
+					count += int(set[lane>>6] >> (lane & 63) & 1)
+				}
 			}
 		}
 	}

@@ -17,7 +17,8 @@ func (s *laneSet) empty(words int) bool {
 	return true
 }
 
-// table says which lanes hold a block: open addressing, 16 bytes an entry. It knows nothing of order or age. Most blocks
+// table says which lanes hold a block: open addressing, 16 bytes an entry, in lines of four that are one cache line
+// each: an entry stands in its home line, or, as long as that is full, in the next one. It knows nothing of order or age. Most blocks
 // have one holder; for these the entry also keeps a reference of the owner's choosing, which spares it a table of its own.
 //
 // It is split in shards that grow each on their own, by half and at loads that differ a little from shard to shard: one
@@ -35,9 +36,11 @@ type table struct {
 const shardCount = 128
 
 type shard struct {
-	entries []entry
-	used    int
+	lines []line
+	used  int
 }
+
+type line [lineEntries]entry
 
 // entry with key 0 is empty. held is one of
 //   - aloneMark, the lane at laneShift, and the reference in the low 32 bits: one holder;
@@ -49,13 +52,14 @@ type entry struct {
 }
 
 const (
-	entryBytes  = 16
+	lineEntries = 4
+	lineBytes   = 64
 	aloneMark   = 1 << 63
 	laneShift   = 32
 	wideMark    = 3 << 62
 	inlineMax   = 4
 	spreadMul   = 0x9e3779b97f4a7c15 // 2^64 / golden ratio: also spreads keys that are no hashes
-	entriesLess = 16                 // size of a shard's first table
+	linesMin    = 4                  // size of a shard's first table
 )
 
 func isWide(held uint64) bool  { return held >= wideMark }
@@ -67,28 +71,32 @@ func aloneIn(lane uint16, ref int32) uint64 {
 
 func spread(key Key) uint64 { return uint64(key) * spreadMul }
 
-// home is where a key's probing starts: the product's high half maps onto a table of any size, not only powers of two.
+// home is the line where a key belongs: the product's high half maps onto any number of lines, not only powers of two.
 func (s *shard) home(h uint64) int {
-	hi, _ := bits.Mul64(h, uint64(len(s.entries)))
+	hi, _ := bits.Mul64(h, uint64(len(s.lines)))
 	return int(hi)
 }
 
-func (s *shard) find(key Key, h uint64) *entry {
-	if len(s.entries) == 0 {
-		return nil
+// find returns the key's place, or the free one where it would have to go, and nil only when there are no lines.
+func (s *shard) find(key Key, h uint64) (at int, e *entry) {
+	if len(s.lines) == 0 {
+		return 0, nil
 	}
-	for i := s.home(h); ; i++ {
-		if i == len(s.entries) {
-			i = 0
-		}
-		e := &s.entries[i]
-		if e.key == key {
-			return e
-		}
-		if e.key == 0 {
-			return nil
+	for i := s.home(h); ; i = s.behind(i) {
+		l := &s.lines[i]
+		for j := range l {
+			if l[j].key == key || l[j].key == 0 {
+				return i, &l[j]
+			}
 		}
 	}
+}
+
+func (s *shard) behind(i int) int {
+	if i++; i < len(s.lines) {
+		return i
+	}
+	return 0
 }
 
 // holding is how a block was held by others when a lane came or went, or asked.
@@ -101,9 +109,9 @@ type holding struct {
 // ask tells whether lane holds the block.
 func (t *table) ask(key Key, lane uint16) holding {
 	h := spread(key)
-	e := t.shards[h%shardCount].find(key, h)
+	_, e := t.shards[h%shardCount].find(key, h)
 	switch {
-	case e == nil:
+	case e == nil || e.key == 0:
 		return holding{}
 	case isAlone(e.held):
 		held := uint16(e.held>>laneShift) == lane
@@ -124,22 +132,16 @@ func (t *table) hold(key Key, lane uint16, ref int32) holding {
 	h := spread(key)
 	number := h % shardCount
 	s := &t.shards[number]
-	if s.used >= loadMax(len(s.entries), int(number)) {
+	if s.used >= loadMax(len(s.lines), int(number)) {
 		t.grow(s)
 	}
-	i := s.home(h)
-	for s.entries[i].key != key {
-		if s.entries[i].key == 0 {
-			s.entries[i] = entry{key, aloneIn(lane, ref)}
-			s.used++
-			t.blocks++
-			return holding{alone: true}
-		}
-		if i++; i == len(s.entries) {
-			i = 0
-		}
+	_, e := s.find(key, h)
+	if e.key == 0 {
+		*e = entry{key, aloneIn(lane, ref)}
+		s.used++
+		t.blocks++
+		return holding{alone: true}
 	}
-	e := &s.entries[i]
 	if !isAlone(e.held) {
 		return holding{held: !t.addHolder(e, lane)}
 	}
@@ -151,24 +153,20 @@ func (t *table) hold(key Key, lane uint16, ref int32) holding {
 	return holding{ref: ref}
 }
 
-// loadMax is the number of entries at which a table of that size grows: 9/16 to 11/16 of it, depending on the shard.
-func loadMax(size, number int) int { return size*9/16 + size*number/(8*shardCount) }
+// loadMax is the number of entries at which so many lines grow: 5/8 to 3/4 of what they hold, depending on the shard.
+func loadMax(lines, number int) int { return lines*5/2 + lines*number/(2*shardCount) }
 
 func (t *table) grow(s *shard) {
-	old := s.entries
-	s.entries = make([]entry, max(entriesLess, len(old)*3/2))
-	t.bytes += entryBytes * int64(len(s.entries)-len(old))
-	for _, e := range old {
-		if e.key == 0 {
-			continue
-		}
-		i := s.home(spread(e.key))
-		for s.entries[i].key != 0 {
-			if i++; i == len(s.entries) {
-				i = 0
+	old := s.lines
+	s.lines = make([]line, max(linesMin, len(old)*3/2))
+	t.bytes += lineBytes * int64(len(s.lines)-len(old))
+	for i := range old {
+		for _, e := range old[i] {
+			if e.key != 0 {
+				_, free := s.find(e.key, spread(e.key))
+				*free = e
 			}
 		}
-		s.entries[i] = e
 	}
 }
 
@@ -204,16 +202,16 @@ func (t *table) addHolder(e *entry, lane uint16) bool {
 func (t *table) drop(key Key, lane uint16) holding {
 	h := spread(key)
 	s := &t.shards[h%shardCount]
-	e := s.find(key, h)
+	i, e := s.find(key, h)
 	switch {
-	case e == nil:
+	case e == nil || e.key == 0:
 		return holding{}
 	case isAlone(e.held):
 		if uint16(e.held>>laneShift) != lane {
 			return holding{}
 		}
 		ref := int32(uint32(e.held))
-		t.delete(s, e)
+		t.delete(s, i, e)
 		return holding{held: true, alone: true, ref: ref}
 	case isWide(e.held):
 		set := t.set(e.held)
@@ -229,7 +227,7 @@ func (t *table) drop(key Key, lane uint16) holding {
 		if e.held>>shift&0xffff == uint64(lane)+1 {
 			e.held = e.held&(1<<shift-1) | e.held>>(shift+16)<<shift
 			if e.held == 0 {
-				t.delete(s, e)
+				t.delete(s, i, e)
 			}
 			return holding{held: true}
 		}
@@ -257,31 +255,35 @@ func (t *table) narrow(e *entry, set []uint64) {
 	}
 }
 
-// delete closes the gap that e leaves: entries behind it that would become unreachable move up.
-func (t *table) delete(s *shard, e *entry) {
-	n := len(s.entries)
-	gap := s.home(spread(e.key))
-	for s.entries[gap].key != e.key {
-		if gap++; gap == n {
-			gap = 0
-		}
-	}
-	for i := gap; ; {
-		if i++; i == n {
-			i = 0
-		}
-		if s.entries[i].key == 0 {
-			break
-		}
-		home := s.home(spread(s.entries[i].key))
-		if distance(home, i, n) >= distance(gap, i, n) {
-			s.entries[gap] = s.entries[i]
-			gap = i
-		}
-	}
-	s.entries[gap] = entry{}
+// delete frees e, which is in line i. Lines fill from the low end. When the line was full, entries of lines behind it
+// may stand there only because of that, and one of them moves up, which may free a place in a full line again.
+func (t *table) delete(s *shard, i int, e *entry) {
 	s.used--
 	t.blocks--
+	for at := i; s.lines[at].full(); {
+		at = s.behind(at)
+		for j := range s.lines[at] {
+			next := &s.lines[at][j]
+			if next.key != 0 && distance(s.home(spread(next.key)), at, len(s.lines)) >= distance(i, at, len(s.lines)) {
+				*e, e, i = *next, next, at
+				break
+			}
+		}
+	}
+	l := &s.lines[i]
+	last := l.count() - 1
+	*e = l[last]
+	l[last] = entry{}
+}
+
+func (l *line) full() bool { return l[lineEntries-1].key != 0 }
+
+func (l *line) count() int {
+	n := 0
+	for n < lineEntries && l[n].key != 0 {
+		n++
+	}
+	return n
 }
 
 func distance(from, to, size int) int {
@@ -295,8 +297,8 @@ func distance(from, to, size int) int {
 func (t *table) holders(key Key, into *laneSet) {
 	clear(into[:t.stride])
 	h := spread(key)
-	e := t.shards[h%shardCount].find(key, h)
-	if e == nil {
+	_, e := t.shards[h%shardCount].find(key, h)
+	if e == nil || e.key == 0 {
 		return
 	}
 	if isWide(e.held) {
@@ -319,8 +321,8 @@ func (t *table) warm(keys []Key) {
 	sum := uint64(0)
 	for _, key := range keys {
 		h := spread(key)
-		if s := &t.shards[h%shardCount]; len(s.entries) > 0 {
-			sum += uint64(s.entries[s.home(h)].key)
+		if s := &t.shards[h%shardCount]; len(s.lines) > 0 {
+			sum += uint64(s.lines[s.home(h)][0].key)
 		}
 	}
 	t.warmed += sum
