@@ -47,8 +47,8 @@ type detection struct {
 // Detect asks a worker what it is: kind, version, models with their context lengths, and where it tells them, block size, KV capacity
 // and slots. The error is an *Error: unreachable, refused for want of a key, still loading (503), or no engine at all.
 func Detect(ctx context.Context, t Target) (fleet.Info, error) {
-	o := DefaultOptions()
-	c := newClient(t, o.Timeout)
+	o := DefaultOptions().withDefaults()
+	c := newClient(t, &o)
 	defer c.close()
 	d, err := detect(ctx, c, o.BodyBytesMax)
 	if err != nil || d.engine.scrape == nil {

@@ -112,7 +112,7 @@ func (x *exposition) line(b []byte) {
 		return
 	}
 	nameEnd := bytes.IndexByte(b, '{')
-	hasLabels := nameEnd >= 0
+	hasLabels := nameEnd >= 0 && bytes.IndexByte(b[:nameEnd], ' ') < 0 && bytes.IndexByte(b[:nameEnd], '\t') < 0 // else an exemplar's
 	if !hasLabels {
 		if nameEnd = bytes.IndexAny(b, " \t"); nameEnd < 0 {
 			return

@@ -62,11 +62,11 @@ type client struct {
 	transport *http.Transport
 }
 
-func newClient(t Target, timeout time.Duration) *client {
+func newClient(t Target, o *Options) *client {
 	base := strings.TrimRight(t.URL, "/")
 	base = strings.TrimSuffix(base, "/v1")
-	return &client{base: base, key: t.Key, timeout: timeout, transport: &http.Transport{
-		DialContext:            (&net.Dialer{}).DialContext, // bounded by the request's own deadline
+	return &client{base: base, key: t.Key, timeout: o.Timeout, transport: &http.Transport{
+		DialContext:            o.dial,
 		MaxConnsPerHost:        1,
 		MaxIdleConnsPerHost:    1,
 		IdleConnTimeout:        30 * time.Second,

@@ -19,6 +19,7 @@ package telemetry
 import (
 	"context"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 
@@ -49,6 +50,8 @@ type Options struct {
 	OnDown    func(t Target, err error)      // nobody answers at the address
 	OnFail    func(t Target, err error)      // any failed attempt, OnDown's included
 	Log       *slog.Logger                   // changes only: found, failing, working again
+
+	dial func(ctx context.Context, network, address string) (net.Conn, error) // tests run without sockets, in virtual time
 }
 
 // DefaultOptions: a scrape a second, given up after 1.5 s, at most 8 MiB each.
@@ -88,6 +91,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.OnFail == nil {
 		o.OnFail = func(Target, error) {}
+	}
+	if o.dial == nil {
+		o.dial = new(net.Dialer).DialContext // bounded by each request's own deadline
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

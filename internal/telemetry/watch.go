@@ -33,7 +33,7 @@ type watch struct {
 }
 
 func newWatch(t Target, o *Options) *watch {
-	w := &watch{opts: o, client: newClient(t, o.Timeout)}
+	w := &watch{opts: o, client: newClient(t, o)}
 	w.target.Store(&t)
 	return w
 }
