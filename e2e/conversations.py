@@ -17,8 +17,13 @@ MODEL = "smollm2"
 SYSTEM = "You are the helpful assistant of a small library. Answer in one short sentence and stay friendly."
 THINGS = ["a lighthouse", "a violin", "an old map", "a garden", "a kettle", "a bridge", "a comet", "a bakery",
           "a river", "a chess game", "a snowfall", "a harbour", "a windmill", "a desert", "a library", "a train"]
+WHO = ["My aunt", "A neighbour", "The old teacher", "A sailor", "My brother", "The postman", "A painter", "Our doctor"]
+DID = ["wrote about", "dreamed of", "once repaired", "never forgot", "carefully described", "told a story of", "drew a picture of"]
+WHEN = ["in the spring", "after the long war", "on a rainy Sunday", "when the town was small", "before anyone had a telephone",
+        "during the first winter", "in a letter to a friend"]
+SENTENCES = 10  # of the first message: about 130 tokens, which cost a second or two wherever they are not cached
 QUESTIONS = [
-    "Please tell me something about {} that a curious child would like to hear, and say why it matters to people.",
+    "Please sum that up for a curious child, and say what {} has to do with it.",
     "That is nice. What would somebody who works with {} every day say about it to a friend?",
     "Thank you. Now give me a title for a short story in which {} and an old friend play the main parts.",
     "And how would that story about {} end, if the friend had to leave in the evening?",
@@ -30,9 +35,14 @@ class Conversation:
         self.number, self.client = number, client
         self.thing = THINGS[number % len(THINGS)]
         self.messages = [{"role": "system", "content": SYSTEM}]
+        chance = random.Random(number)
+        self.story = " ".join(
+            "%s %s %s %s." % (chance.choice(WHO), chance.choice(DID), chance.choice(THINGS), chance.choice(WHEN)) for _ in range(SENTENCES)
+        )
 
     def say(self, turn):
-        self.messages.append({"role": "user", "content": QUESTIONS[turn % len(QUESTIONS)].format(self.thing)})
+        question = QUESTIONS[turn % len(QUESTIONS)].format(self.thing)
+        self.messages.append({"role": "user", "content": question if turn else self.story + " " + question})
         began = time.monotonic()
         raw = self.client.chat.completions.with_raw_response.create(
             model=MODEL, messages=self.messages, max_tokens=20, temperature=0, seed=self.number
@@ -55,7 +65,7 @@ def main():
     parser.add_argument("base")
     parser.add_argument("--conversations", type=int, default=12)
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--at-once", type=int, default=2)
+    parser.add_argument("--at-once", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
 

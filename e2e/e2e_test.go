@@ -149,8 +149,12 @@ func (s *stack) conversations(t *testing.T) {
 	}
 	script(t, &said, "conversations.py", s.data, "--conversations", "12", "--turns", fmt.Sprint(turns), "--seed", fmt.Sprint(seed))
 	prompt, cached, seconds := make([]int, turns), make([]int, turns), make([]float64, turns)
-	byWorker := map[string]int{}
+	byWorker, last, moved := map[string]int{}, map[int]string{}, 0
 	for _, turn := range said.Turns {
+		if turn.Turn > 0 && last[turn.Conversation] != turn.Worker {
+			moved++
+		}
+		last[turn.Conversation] = turn.Worker
 		prompt[turn.Turn] += turn.Prompt
 		cached[turn.Turn] += turn.Cached
 		seconds[turn.Turn] += turn.Seconds
@@ -158,12 +162,13 @@ func (s *stack) conversations(t *testing.T) {
 	}
 	for turn := range turns {
 		share := float64(cached[turn]) / float64(prompt[turn])
-		t.Logf("seed %d, turn %d: %d of %d prompt tokens cached (%.0f %%), %.2f s each", seed, turn+1, cached[turn], prompt[turn], 100*share, seconds[turn]/12)
+		t.Logf("seed %d, turn %d: %d of %d prompt tokens cached (%.0f %%), %.2f s each", seed, turn+1, cached[turn], prompt[turn], 100*share, seconds[turn]/float64(len(last)))
 		if turn > 0 && share < 0.6 {
 			t.Errorf("turn %d found %.0f %% of its prompt cached, want at least 60 %%", turn+1, 100*share)
 		}
 	}
-	t.Logf("turns by worker: %v", byWorker)
+	t.Logf("turns by worker: %v; %d of %d later turns changed the worker; hits declined: %.0f",
+		byWorker, moved, (turns-1)*len(last), s.metric(t, "warmpath_hits_declined_total"))
 	if len(byWorker) != len(s.engines) {
 		t.Errorf("%d of %d workers were used: %v", len(byWorker), len(s.engines), byWorker)
 	}

@@ -85,7 +85,7 @@ func tail(file string) string {
 	if err != nil {
 		return err.Error()
 	}
-	const shown = 4096
+	const shown = 1200
 	return string(text[max(0, len(text)-shown):])
 }
 

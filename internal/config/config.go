@@ -104,7 +104,7 @@ func Default() Config {
 		LogFormat:     "text",
 		DecisionLog:   DecisionLog{BytesMax: Bytes(decisions.FileBytesMax), FilesMax: decisions.FilesMax},
 		IndexBytesMax: Bytes(index.BytesMax),
-		Telemetry:     Telemetry{Interval: time.Second, Timeout: time.Second, StaleAfter: workers.StaleAfter},
+		Telemetry:     Telemetry{Interval: time.Second, Timeout: 3 * time.Second, StaleAfter: workers.StaleAfter},
 		Ejection:      Ejection{After: workers.EjectAfter, First: workers.EjectFor, Max: workers.EjectMax},
 	}
 }
