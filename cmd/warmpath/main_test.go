@@ -2,9 +2,11 @@ package main
 
 import (
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -39,6 +41,23 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if code != want {
 		ts.Fatalf("%s ended with %d, want %d", args[1], code, want)
+	}
+}
+
+func TestAPortInUseHasAnExitCodeOfItsOwn(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, flag := range []string{"--listen", "--admin"} {
+		other := map[string]string{"--listen": "--admin", "--admin": "--listen"}[flag]
+		var stdout, stderr strings.Builder
+		code := run([]string{"serve", "--worker", "http://127.0.0.1:1", "--state-dir", t.TempDir(),
+			flag, taken.Addr().String(), other, "127.0.0.1:0"}, &stdout, &stderr)
+		if code != exitPortInUse || !strings.Contains(stderr.String(), taken.Addr().String()) {
+			t.Errorf("%s: exit code %d, %s", flag, code, stderr.String())
+		}
 	}
 }
 
