@@ -217,6 +217,21 @@ func TestOnlyAPrefillThatWasAloneIsClean(t *testing.T) {
 	}
 }
 
+func TestWhatOthersTookIsNoPrefill(t *testing.T) {
+	for _, c := range []struct {
+		others float64
+		ms     int
+		want   time.Duration
+		clean  bool
+	}{{0.01, 100, 90 * time.Millisecond, true}, {0.03, 40, 20 * time.Millisecond, true}, {0.051, 160, 109 * time.Millisecond, false}} {
+		f, w := one(t)
+		r := f.Reserve(w, Need{PrefillSeconds: 0.1, OthersSeconds: c.others, Streamed: true}, at(0))
+		if clean, got := r.FirstToken(at(c.ms)); clean != c.clean || got != c.want {
+			t.Errorf("others %v s of %d ms: %v, clean %v; want %v, %v", c.others, c.ms, got, clean, c.want, c.clean)
+		}
+	}
+}
+
 func TestAnswersThatAreNotStreamedChangePhaseByPrediction(t *testing.T) {
 	f, w := one(t)
 	f.Reserve(w, Need{PromptTokens: 100, PrefillSeconds: 0.1, DecodeSeconds: 1}, at(0))

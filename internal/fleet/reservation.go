@@ -12,6 +12,7 @@ type Need struct {
 	CachedTokens   int     // of PromptTokens, assumed to be cached there
 	OutputTokens   float64 // expected
 	PrefillSeconds float64 // booked until the first token comes
+	OthersSeconds  float64 // predicted part of the time to the first token that waiting for others and decoding them takes
 	DecodeSeconds  float64 // predicted after it; lets an answer that is not streamed change phase by prediction
 	Streamed       bool
 	SharedKey      uint64 // key of the last cached block: requests in flight with the same key hold the same cached tokens; 0 none
@@ -56,6 +57,7 @@ type Reservation struct {
 	uncached   int
 	sharedKey  uint64
 	booked     time.Duration
+	others     time.Duration
 	decode     time.Duration
 	dispatched time.Time
 	firstToken time.Time
@@ -74,6 +76,7 @@ func (f *Fleet) Reserve(w *Worker, n Need, now time.Time) *Reservation {
 		cached:     min(max(0, n.CachedTokens), max(0, n.PromptTokens)),
 		sharedKey:  n.SharedKey,
 		booked:     seconds(n.PrefillSeconds),
+		others:     seconds(n.OthersSeconds),
 		decode:     seconds(n.DecodeSeconds),
 		dispatched: now,
 	}
@@ -148,9 +151,10 @@ func (r *Reservation) Probe() bool { return r.probe }
 // Need returns the prompt's tokens and how many of them were assumed to be cached.
 func (r *Reservation) Need() (promptTokens, cachedTokens int) { return r.prompt, r.cached }
 
-// FirstToken moves the request from prefill to decoding. elapsed is the time since its dispatch. clean says that it found no queue
-// and nothing joined before its first token, so that elapsed is pure prefill and fit to learn from. A second call, or one after
-// Release, does nothing and is not clean.
+// FirstToken moves the request from prefill to decoding. elapsed is the time of its own prefill: since its dispatch, less what others'
+// decoding is predicted to have taken. clean says that this is fit to learn from: it found no queue, nothing joined before its first
+// token, and others took no more than a third of the prediction. Without that, a busy worker would look slow, get fewer requests,
+// and never be seen idle again. A second call, or one after Release, does nothing and is not clean.
 //
 // Engines prefill in order: answers that are not streamed and were dispatched before it have had their first token too.
 func (r *Reservation) FirstToken(now time.Time) (clean bool, elapsed time.Duration) {
@@ -175,7 +179,7 @@ func (r *Reservation) FirstToken(now time.Time) (clean bool, elapsed time.Durati
 	if r.probe {
 		w.Succeeded(now)
 	}
-	return r.streamed && !r.crowded, elapsed
+	return r.streamed && !r.crowded && 2*r.others <= r.booked, max(elapsed-r.others, elapsed/2)
 }
 
 // Generated adds tokens produced since the last call. It may be called by one stream without the owner's lock, beside any other call;

@@ -102,6 +102,9 @@ func (r *rig) arrive(a arrival, now time.Duration) {
 	if d.Hit == Declined {
 		r.out.hits++
 	}
+	if dbg != nil {
+		dbg(len(r.ttft), d)
+	}
 	r.placed[d.Worker.ID]++
 	q := &engine.Sequence{PromptTokens: a.tokens, OutputTokens: a.output, Owner: res}
 	for _, k := range a.chain.Keys {
@@ -117,10 +120,18 @@ func (r *rig) arrive(a arrival, now time.Duration) {
 	}
 }
 
+// begin starts a step, and learns from it as from the gap between tokens when no prefill is in it.
 func (r *rig) begin(i int, now time.Duration) {
-	end, busy := r.cores[i].Begin(now)
-	if r.ends[i] = end; !busy {
-		r.ends[i] = 0
+	w, c := r.f.Workers()[i], r.cores[i]
+	alone := w.Load(r.now).Prefilling == 0
+	batch, context := float64(c.Running()), float64(c.ContextTokens())
+	end, busy := c.Begin(now)
+	r.ends[i] = 0
+	if busy {
+		r.ends[i] = end
+		if alone && batch > 0 {
+			r.s.book.Of(w).LearnStep(batch, context, (end - now).Seconds())
+		}
 	}
 }
 
@@ -207,3 +218,5 @@ func compare(t *testing.T, name string, workers int, load []arrival) (ours, best
 	}
 	return ours, best
 }
+
+var dbg func(int, Decision)

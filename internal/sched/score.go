@@ -7,11 +7,12 @@ import (
 )
 
 const (
-	fullShare     = 0.8 // of a prompt held from which it is a full hit
-	clearlyShare  = 0.1 // of a prompt, and
-	clearlyTokens = 32  // at least so many, by which a match must be longer to be clearly longer: two blocks
-	seenWeight    = 50  // requests over which the mean request is taken
-	priceSteepest = 4.0 // phi is at most priceSteepest*B + 1
+	fullShare     = 0.8  // of a prompt held from which it is a full hit
+	clearlyShare  = 0.1  // of a prompt, and
+	clearlyTokens = 32   // at least so many, by which a match must be longer to be clearly longer: two blocks
+	seenWeight    = 50   // requests over which the mean request is taken
+	chunkTokens   = 8192 // prompt tokens that an engine takes into one step
+	priceSteepest = 4.0  // phi is at most priceSteepest*B + 1
 )
 
 // candidate is one worker before one request.
@@ -25,7 +26,8 @@ type candidate struct {
 	cached     int    // h: tokens of the prompt that it holds
 	uncached   int    // u
 	inFlight   float64
-	booking    float64
+	booking    float64 // w without the floor of a step: those that wait share the step
+	others     float64 // part of the time to the first token that is neither queued prefill nor its own
 
 	queued, prefill, price, decode, batch, total float64
 	score                                        float64
@@ -175,7 +177,13 @@ func (s *Scheduler) weigh(c *candidate, j *judgement) {
 	c.price = min(j.inFlight, priceSteepest*b+1)
 	c.decode = j.output * k.Step(b+1, kv+tokens)
 	c.batch = j.output * b * (k.D1 + k.D2*tokens)
-	c.queued = c.load.QueuedSeconds + s.waitForRoom(c, j)
+	room := s.waitForRoom(c, j)
+	c.others = room
+	if decoding := float64(c.load.InFlight-c.load.Prefilling) + running; decoding > 0 {
+		beside := k.D1*decoding + k.D2*kv
+		c.others += (k.D0+beside)/2 + math.Ceil(u/chunkTokens)*beside
+	}
+	c.queued = c.load.QueuedSeconds + room
 	if waiting > 0 {
 		mean := c.prefill
 		if s.seen.count > 0 {
@@ -226,13 +234,14 @@ func (s *Scheduler) slot(w *fleet.Worker) *slot {
 	return l
 }
 
-// need is what the chosen candidate takes. What is booked leaves the floor of a step out: those that wait share the step.
+// need is what the chosen candidate takes.
 func (c *candidate) need(j judgement) fleet.Need {
 	return fleet.Need{
 		PromptTokens:   j.tokens,
 		CachedTokens:   c.cached,
 		OutputTokens:   j.output,
 		PrefillSeconds: c.booking,
+		OthersSeconds:  c.others,
 		DecodeSeconds:  c.decode,
 		Streamed:       j.streamed,
 		SharedKey:      c.sharedKey,
