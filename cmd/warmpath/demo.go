@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"slices"
@@ -21,15 +22,15 @@ import (
 const (
 	demoWorkers = 4
 	demoModel   = "sim"
+	// demoProfile is the engine that the published workload was made for.
+	demoProfile = "h100-70b-tp4"
 	// demoArriving is the part of the time in which chats begin; the rest is for them to end. demoGrace is how much
 	// longer a policy that cannot keep up may take, as a factor of the time it was given.
 	demoArriving = 0.55
-	demoGrace    = 1.15
-	// demoChatsPerSecond is how many chats begin in a second of the profile below: about half of what four such
-	// workers can carry with warm prefixes, and more than they can without.
-	demoChatsPerSecond = 1.35
-	demoProfile        = "h100-70b-tp4"
+	demoGrace    = 1.2
 )
+
+var errInterrupted = errors.New("interrupted")
 
 // demoPolicies are played in this order; --keep leaves the last one serving.
 var demoPolicies = []string{"round-robin", "least-tokens", "session-hash", "warm-cost"}
@@ -92,10 +93,11 @@ func (o demoOptions) workload() workload.Options {
 	w := workload.Default()
 	pace := o.timeScale * cost.Profiles[demoProfile].Prefill(4000, 0) / cost.Profiles[o.profile].Prefill(4000, 0)
 	w.Seed, w.Model = o.seed, demoModel
-	sessions, documents := w.Sessions, w.DocumentSessions
-	w.Over = time.Duration(o.seconds * demoArriving * pace * float64(time.Second))
-	w.Sessions = max(int(w.Over.Seconds()*demoChatsPerSecond), 8)
-	w.DocumentSessions = (w.Sessions*documents + sessions/2) / sessions
+	over := time.Duration(o.seconds * demoArriving * pace * float64(time.Second))
+	share := float64(over) / float64(w.Over)
+	w.Over = over
+	w.Sessions = max(int(share*float64(w.Sessions)), 2*demoWorkers)
+	w.DocumentSessions = int(math.Round(share * float64(w.DocumentSessions)))
 	return w.Faster(pace)
 }
 
@@ -126,8 +128,9 @@ func runDemo(ctx context.Context, o demoOptions, stdout, stderr io.Writer) error
 		rows = append(rows, row)
 	}
 	printDemoTable(table, rows)
-	if !o.keep {
-		printDemoAdvice(table)
+	printDemoAdvice(table)
+	if o.keep {
+		printDemoKept(stderr, last)
 	}
 	if o.json {
 		if err := printDemoJSON(stdout, rows); err != nil {
@@ -135,7 +138,6 @@ func runDemo(ctx context.Context, o demoOptions, stdout, stderr io.Writer) error
 		}
 	}
 	if o.keep {
-		printDemoKept(stderr, last)
 		<-ctx.Done()
 	}
 	return nil
@@ -147,8 +149,8 @@ func (f *demoFleet) play(ctx context.Context, o demoOptions, sessions []workload
 	defer cancel()
 	result := workload.Run(limited, f.router.DataURL(), sessions, workload.RunOptions{Progress: p.show})
 	p.end(result)
-	if err := ctx.Err(); err != nil {
-		return demoRow{}, errors.New("interrupted")
+	if ctx.Err() != nil {
+		return demoRow{}, errInterrupted
 	}
 	if result.Requests == 0 {
 		return demoRow{}, fmt.Errorf("no request was answered under %s: %s", f.policy, result.FirstError)

@@ -92,20 +92,18 @@ func (f *demoFleet) startWorker(ctx context.Context, o demoOptions) (url string,
 
 // await returns when the router says that it is ready and every worker has been looked at.
 func (f *demoFleet) await(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, demoReadyMax)
+	limited, cancel := context.WithTimeout(ctx, demoReadyMax)
 	defer cancel()
-	tick := time.NewTicker(demoReadyPoll)
-	defer tick.Stop()
-	for {
-		if f.ready(ctx) {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+	for !f.ready(limited) {
+		pause(limited, demoReadyPoll)
+		switch {
+		case ctx.Err() != nil:
+			return errInterrupted
+		case limited.Err() != nil:
 			return fmt.Errorf("the router was not ready within %v", demoReadyMax)
 		}
 	}
+	return nil
 }
 
 func (f *demoFleet) ready(ctx context.Context) bool {
@@ -185,5 +183,6 @@ func get(ctx context.Context, url string) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	request.Close = true // rarely asked: no connection to keep, or to close later
 	return http.DefaultClient.Do(request)
 }

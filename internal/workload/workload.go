@@ -46,13 +46,13 @@ type Options struct {
 	DocumentTokens, DocumentTurns Range
 }
 
-// Default is the published workload: 90 chats, eleven of them about one of three documents of 32,000 to 64,000 tokens,
-// made for four workers that prefill some 13,000 tokens a second each.
+// Default is the published workload: 81 chats in a minute, ten of them about one of three documents of 32,000 to 64,000 tokens,
+// made for four workers that prefill some 13,000 tokens a second each (profile h100-70b-tp4).
 func Default() Options {
 	return Options{
 		Seed:             1,
 		Model:            "sim",
-		Sessions:         90,
+		Sessions:         81,
 		Over:             60 * time.Second,
 		Think:            4 * time.Second,
 		Turns:            Range{5, 9},
@@ -62,7 +62,7 @@ func Default() Options {
 		TurnTokens:       Range{100, 600},
 		OutputTokens:     Range{40, 160},
 		Documents:        3,
-		DocumentSessions: 11,
+		DocumentSessions: 10,
 		DocumentTokens:   Range{32_000, 64_000},
 		DocumentTurns:    Range{3, 4},
 	}
