@@ -1,0 +1,476 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/config"
+)
+
+// testRouter is the product itself, started in this process on free ports, as serve starts it.
+type testRouter struct {
+	*router
+	t    *testing.T
+	log  *lockedBuffer
+	http *http.Client
+}
+
+// start runs a router before workers. change may alter the configuration first.
+func start(t *testing.T, change func(*config.Config), workers ...*worker) *testRouter {
+	t.Helper()
+	c := config.Default()
+	c.Listen, c.Admin, c.StateDir = "127.0.0.1:0", "127.0.0.1:0", t.TempDir()
+	c.Telemetry.Interval, c.Telemetry.Timeout, c.Telemetry.StaleAfter = 100*time.Millisecond, 300*time.Millisecond, 500*time.Millisecond
+	c.LogLevel = "debug"
+	for i, w := range workers {
+		c.Workers = append(c.Workers, config.Worker{ID: fmt.Sprintf("w%d", i+1), URL: w.url})
+	}
+	if change != nil {
+		change(&c)
+	}
+	log := &lockedBuffer{}
+	r, err := startRouter(c, newLogger(log, c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt := &testRouter{router: r, t: t, log: log, http: newClient(t)}
+	t.Cleanup(func() {
+		rt.http.CloseIdleConnections()
+		r.Close()
+		if t.Failed() {
+			t.Logf("router log:\n%s", log.String())
+		}
+	})
+	for _, w := range workers {
+		if w.detectable {
+			rt.awaitModels(w)
+		}
+	}
+	return rt
+}
+
+// awaitModels returns when the router knows what a worker serves.
+func (rt *testRouter) awaitModels(w *worker) {
+	rt.t.Helper()
+	eventually(rt.t, "the router to learn the models of "+w.url, func() bool {
+		for _, s := range rt.state().Workers {
+			if s.URL == w.url {
+				return len(s.Models) > 0
+			}
+		}
+		return false
+	})
+}
+
+// newClient is an HTTP client of its own, closed at the end of the test.
+func newClient(t *testing.T) *http.Client {
+	tr := &http.Transport{MaxIdleConnsPerHost: 512, DisableCompression: true}
+	t.Cleanup(tr.CloseIdleConnections)
+	return &http.Client{Transport: tr}
+}
+
+// reply is a response read to its end.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+	err    error // of reading the body
+}
+
+// post sends one request through the router and reads the whole answer.
+func (rt *testRouter) post(path, body string, headers ...string) reply {
+	rt.t.Helper()
+	return rt.do(context.Background(), http.MethodPost, path, body, headers...)
+}
+
+func (rt *testRouter) get(path string, headers ...string) reply {
+	rt.t.Helper()
+	return rt.do(context.Background(), http.MethodGet, path, "", headers...)
+}
+
+// do sends any request; headers are name, value, name, value. A failure to get an answer at all is in err with status 0.
+func (rt *testRouter) do(ctx context.Context, method, path, body string, headers ...string) reply {
+	var in io.Reader
+	if body != "" {
+		in = strings.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, rt.DataURL()+path, in)
+	if err != nil {
+		return reply{err: err}
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	return read(rt.http.Do(req))
+}
+
+func read(resp *http.Response, err error) reply {
+	if err != nil {
+		return reply{err: err}
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return reply{status: resp.StatusCode, header: resp.Header, body: string(body), err: err}
+}
+
+// open sends a request and returns its response as soon as the head is there. The caller closes the body.
+func (rt *testRouter) open(ctx context.Context, path, body string, headers ...string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, rt.DataURL()+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	return rt.http.Do(req)
+}
+
+// admin calls the admin port and decodes a JSON answer into out, if out is not nil.
+func (rt *testRouter) adminCall(method, path, body string, out any) int {
+	rt.t.Helper()
+	req, err := http.NewRequest(method, rt.AdminURL()+path, strings.NewReader(body))
+	if err != nil {
+		rt.t.Fatal(err)
+	}
+	r := read(rt.http.Do(req))
+	if r.err != nil {
+		rt.t.Fatal(r.err)
+	}
+	if out != nil {
+		if err := json.Unmarshal([]byte(r.body), out); err != nil {
+			rt.t.Fatalf("%s %s: %v in %q", method, path, err, r.body)
+		}
+	}
+	return r.status
+}
+
+// metric is the sum of all samples of a family whose labels contain every given text, such as `worker="w1"`.
+func (rt *testRouter) metric(name string, labels ...string) float64 {
+	rt.t.Helper()
+	r := read(rt.http.Get(rt.AdminURL() + "/metrics"))
+	if r.err != nil || r.status != http.StatusOK {
+		rt.t.Fatalf("metrics: %d %v", r.status, r.err)
+	}
+	return sumMetric(r.body, name, labels...)
+}
+
+func sumMetric(page, name string, labels ...string) (sum float64) {
+	line := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + `(\{[^\n]*\})? (\S+)$`)
+	for _, m := range line.FindAllStringSubmatch(page, -1) {
+		match := true
+		for _, l := range labels {
+			match = match && strings.Contains(m[1], l)
+		}
+		if match {
+			v, _ := strconv.ParseFloat(m[2], 64)
+			sum += v
+		}
+	}
+	return sum
+}
+
+// inflight is the router's own count for a worker.
+func (rt *testRouter) inflight(id string) int {
+	for _, w := range rt.state().Workers {
+		if w.ID == id {
+			return w.InFlight
+		}
+	}
+	return 0
+}
+
+// idle waits until the router has nothing in flight anywhere.
+func (rt *testRouter) idle() {
+	rt.t.Helper()
+	eventually(rt.t, "the router to be idle", func() bool {
+		s := rt.state()
+		busy := s.Running
+		for _, w := range s.Workers {
+			busy += w.InFlight + w.InFlightTokens
+		}
+		return busy == 0
+	})
+}
+
+// eventually polls a condition until it holds; after ten seconds the test fails. It is for what happens soon, never for timing.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	limit := time.NewTimer(10 * time.Second)
+	defer limit.Stop()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			t.Fatalf("waited ten seconds for %s", what)
+		}
+	}
+}
+
+// worker is a scriptable engine: a real HTTP server that records each request and does to it what the test says.
+type worker struct {
+	t          *testing.T
+	url        string
+	server     *http.Server
+	models     []string
+	detectable bool // it lists its models
+
+	mu      sync.Mutex
+	script  func(*call)
+	other   http.HandlerFunc // answers GETs; nil: /v1/models, /health
+	seen    []*call
+	closing bool
+}
+
+// call is one POST (or other non-detection request) as the worker saw it.
+type call struct {
+	w      http.ResponseWriter
+	r      *http.Request
+	body   []byte
+	worker *worker
+	n      int           // 0 for the worker's first
+	at     time.Time     // arrival, body included
+	gone   chan struct{} // closed when the peer's connection is closed while the call runs, or when the call ends
+	ended  chan struct{} // closed when the script returned
+	left   bool          // the peer closed before the script ended; valid after ended
+}
+
+// newWorker starts an engine that serves models (default "m"); script nil answers every request well.
+func newWorker(t *testing.T, script func(*call), models ...string) *worker {
+	t.Helper()
+	return newWorkerAt(t, "127.0.0.1:0", script, models...)
+}
+
+func newWorkerAt(t *testing.T, address string, script func(*call), models ...string) *worker {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(models) == 0 {
+		models = []string{"m"}
+	}
+	w := &worker{t: t, url: "http://" + l.Addr().String(), models: models, script: script, detectable: true}
+	w.server = &http.Server{Handler: w, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+	var done sync.WaitGroup
+	done.Go(func() { w.server.Serve(l) })
+	t.Cleanup(func() { w.stop(); done.Wait() })
+	return w
+}
+
+// stop closes the worker's port and every connection at once.
+func (w *worker) stop() { w.server.Close() }
+
+// on changes what the worker does from now on.
+func (w *worker) on(script func(*call)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.script = script
+}
+
+// onGet changes how the worker answers GETs (models, health, metrics, version).
+func (w *worker) onGet(h http.HandlerFunc) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.other = h
+}
+
+// calls is what came so far, in order of arrival.
+func (w *worker) calls() []*call {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]*call(nil), w.seen...)
+}
+
+func (w *worker) count() int { return len(w.calls()) }
+
+// ServeHTTP answers detection by itself and leaves the rest to the script.
+func (w *worker) ServeHTTP(out http.ResponseWriter, r *http.Request) {
+	w.mu.Lock()
+	other := w.other
+	w.mu.Unlock()
+	if r.Method == http.MethodGet && !strings.HasPrefix(r.URL.Path, "/v1/responses") {
+		if other != nil {
+			other(out, r)
+			return
+		}
+		w.detection(out, r)
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	c := &call{w: out, r: r, body: body, worker: w, at: time.Now(), gone: make(chan struct{}), ended: make(chan struct{})}
+	w.mu.Lock()
+	c.n = len(w.seen)
+	w.seen = append(w.seen, c)
+	script := w.script
+	w.mu.Unlock()
+	stop := context.AfterFunc(r.Context(), func() { close(c.gone) })
+	defer func() {
+		c.left = !stop()
+		if !c.left {
+			close(c.gone)
+		}
+		close(c.ended)
+	}()
+	if script == nil {
+		c.good("hello", "world")
+		return
+	}
+	script(c)
+}
+
+func (w *worker) detection(out http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/v1/models":
+		var data []string
+		for _, m := range w.models {
+			data = append(data, fmt.Sprintf(`{"id":%q,"object":"model","owned_by":"test"}`, m))
+		}
+		out.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(out, `{"object":"list","data":[%s]}`, strings.Join(data, ","))
+	case "/health":
+	default:
+		http.NotFound(out, r)
+	}
+}
+
+// wantsStream says whether the request asks for events.
+func (c *call) wantsStream() bool { return bytes.Contains(c.body, []byte(`"stream":true`)) }
+
+// good answers a chat request well, streamed or not, one token a word.
+func (c *call) good(words ...string) {
+	if !c.wantsStream() {
+		c.json(http.StatusOK, fmt.Sprintf(`{"id":"chatcmpl-%d","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":%d,"total_tokens":%d}}`,
+			c.n, strings.Join(words, " "), len(words), 10+len(words)))
+		return
+	}
+	c.events()
+	for _, word := range words {
+		c.send(delta(word))
+	}
+	c.send("data: [DONE]\n\n")
+}
+
+// delta is one chat chunk.
+func delta(content string) string {
+	text, _ := json.Marshal(content)
+	return fmt.Sprintf(`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":%s}}]}`, text) + "\n\n"
+}
+
+// usageEvent is the event that ends a stream whose usage was asked for.
+func usageEvent(prompt, completion, cached int) string {
+	return fmt.Sprintf(`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d,"prompt_tokens_details":{"cached_tokens":%d}}}`,
+		prompt, completion, prompt+completion, cached) + "\n\n"
+}
+
+func (c *call) json(status int, body string) {
+	c.w.Header().Set("Content-Type", "application/json")
+	c.w.WriteHeader(status)
+	io.WriteString(c.w, body)
+}
+
+// events sends the head of an event stream at once.
+func (c *call) events() {
+	c.w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	c.w.WriteHeader(http.StatusOK)
+	http.NewResponseController(c.w).Flush()
+}
+
+// send writes bytes and flushes them.
+func (c *call) send(text string) {
+	io.WriteString(c.w, text)
+	http.NewResponseController(c.w).Flush()
+}
+
+// wait passes d, or less when the peer leaves; it says whether the peer is still there.
+func (c *call) wait(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-c.gone:
+		return false
+	}
+}
+
+// stall waits for the peer to leave.
+func (c *call) stall() { <-c.gone }
+
+// raw takes the connection over, for bytes that net/http would not write. What it returns must be closed.
+func (c *call) raw() *net.TCPConn {
+	conn, _, err := http.NewResponseController(c.w).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	return conn.(*net.TCPConn)
+}
+
+// reset breaks the connection with a TCP RST. Bytes sent before may be lost with it.
+func (c *call) reset() {
+	conn := c.raw()
+	conn.SetLinger(0)
+	conn.Close()
+}
+
+// events reads server-sent events of a response as they come: each is the text up to and including its blank line.
+func eventsOf(resp *http.Response) func() (string, error) {
+	in := bufio.NewReader(resp.Body)
+	return func() (string, error) {
+		var event strings.Builder
+		for {
+			line, err := in.ReadString('\n')
+			event.WriteString(line)
+			if err != nil {
+				return event.String(), err
+			}
+			if strings.TrimRight(line, "\r\n") == "" {
+				return event.String(), nil
+			}
+		}
+	}
+}
+
+// chat is a chat body; unique makes its prompt like no other's.
+func chat(unique string, stream bool) string {
+	return fmt.Sprintf(`{"model":"m","stream":%t,"messages":[{"role":"user","content":%q}]}`, stream, unique)
+}
+
+// lockedBuffer collects a log that several goroutines write.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
