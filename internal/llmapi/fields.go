@@ -235,7 +235,7 @@ func (w *walker) section(key []byte, val int) int {
 	}
 	r := w.r
 	sec := &r.sections[which]
-	*sec = section{from: len(r.scratch)}
+	*sec = section{from: int32(len(r.scratch))}
 	end := 0
 	switch {
 	case w.peek(val) == 'n':
@@ -249,9 +249,11 @@ func (w *walker) section(key []byte, val int) int {
 	case how == shapeItems:
 		end = w.items(val)
 	default:
-		end, sec.prompts, sec.tokens = w.inputs(val, 1, places[which].key)
+		prompts, ids := 0, 0
+		end, prompts, ids = w.inputs(val, 1, places[which].key)
+		sec.prompts, sec.tokens = int32(prompts), int32(ids)
 	}
-	some := len(r.scratch) > sec.from
+	some := len(r.scratch) > int(sec.from)
 	if which == sectionTools {
 		r.Tools = absent
 		if some {
@@ -261,6 +263,6 @@ func (w *walker) section(key []byte, val int) int {
 	if some && (which == sectionTools || how == shapeSystem) {
 		w.mark(MessageEnd, end)
 	}
-	sec.to = len(r.scratch)
+	sec.to = int32(len(r.scratch))
 	return end
 }

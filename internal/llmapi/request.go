@@ -65,9 +65,9 @@ type Request struct {
 // section is a run of scratch parts: one top-level field's share of the conversation. Keeping them apart puts them
 // into the prompt's order and lets the last of duplicate keys win.
 type section struct {
-	from, to int // indexes into scratch; empty when absent
-	prompts  int
-	tokens   int // token ids
+	from, to int32 // indexes into scratch; empty when absent
+	prompts  int32
+	tokens   int32 // token ids
 }
 
 const (
@@ -132,10 +132,11 @@ type remembered struct{ model, salt, session, user, conversation, previous strin
 
 func (r *Request) reset(api API) remembered {
 	old := remembered{r.Model, r.CacheSalt, r.Session, r.User, r.Conversation, r.PreviousResponse}
-	*r = Request{
-		API: api, Dialect: api.Dialect(), N: 1, Prompts: 1, Parts: r.Parts[:0], scratch: r.scratch[:0],
-		ModelSpan: absent, StreamOptions: absent, Tools: absent,
-	}
+	parts, scratch := r.Parts[:0], r.scratch[:0]
+	*r = Request{} // zeroed in place: a literal with fields would be built elsewhere and copied
+	r.API, r.Dialect, r.N, r.Prompts = api, api.Dialect(), 1, 1
+	r.Parts, r.scratch = parts, scratch
+	r.ModelSpan, r.StreamOptions, r.Tools = absent, absent, absent
 	for i := range r.names {
 		r.names[i] = absent
 	}
@@ -168,10 +169,11 @@ func (r *Request) finish(body []byte, start int, old remembered) {
 	}
 	r.options.open = start
 	prompts := 0
-	for _, sec := range r.sections {
+	for i := range r.sections {
+		sec := &r.sections[i]
 		r.Parts = append(r.Parts, r.scratch[sec.from:sec.to]...)
-		r.TokenCount += sec.tokens
-		prompts = max(prompts, sec.prompts)
+		r.TokenCount += int(sec.tokens)
+		prompts = max(prompts, int(sec.prompts))
 	}
 	r.Prompts = max(prompts, 1)
 	r.TokenIDs = r.TokenCount > 0

@@ -301,8 +301,8 @@ func (s *scanner) utf8() int {
 		return len(s.b)
 	}
 	for i := 0; i < len(s.b); {
-		if i+8 <= len(s.b) && binary.LittleEndian.Uint64(s.b[i:])&tops == 0 {
-			i += 8
+		if i+8 <= len(s.b) && s.b[i] < utf8.RuneSelf {
+			i += bits.TrailingZeros64(binary.LittleEndian.Uint64(s.b[i:])&tops) >> 3 // 8 when there is none
 			continue
 		}
 		if s.b[i] < utf8.RuneSelf {
