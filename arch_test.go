@@ -30,9 +30,10 @@ var rooms = map[string][]string{
 	"cost":      {"fleet"},
 	"telemetry": {"fleet"},
 	"workload":  {"llmapi"},
+	"dialog":    {"llmapi", "prompt", "prefix"},
 	"prompt":    {"llmapi", "prefix"},
 	"sched":     {"fleet", "prefix", "cost", "llmapi"},
-	"engine":    {"cost", "llmapi", "prompt", "prefix", "metrics"},
+	"engine":    {"cost", "llmapi", "prompt", "prefix", "metrics", "dialog", "github.com/prometheus/"},
 	"proxy":     {"sched", "prompt", "prefix", "llmapi", "fleet", "cost", "declog", "upstream"},
 	"config":    {"fleet", "sched", "prefix", "upstream", "telemetry", "declog", "go.yaml.in/yaml/v3"},
 }

@@ -118,6 +118,12 @@ def errors(base):
     except openai.BadRequestError as e:
         assert e.body["message"], e.body
         seen["openai_too_long"] = e.message
+    try:
+        client.chat.completions.create(model=MODEL, messages=ASK, max_tokens=4, extra_body={"temperature": "hot"})
+        raise AssertionError("a temperature of \"hot\" was answered")
+    except openai.BadRequestError as e:
+        assert "temperature" in e.message, e.body  # the engine's own words
+        seen["openai_engine"] = e.message
 
     client = anthropic_client(base)
     try:
@@ -131,6 +137,12 @@ def errors(base):
         raise AssertionError("a prompt of 12,000 words was answered")
     except anthropic.BadRequestError as e:
         seen["anthropic_too_long"] = str(e)
+    try:
+        client.messages.create(model=MODEL, messages=ASK, max_tokens=4, extra_body={"temperature": "hot"})
+        raise AssertionError("a temperature of \"hot\" was answered")
+    except anthropic.BadRequestError as e:
+        assert "temperature" in str(e), e.body
+        seen["anthropic_engine"] = str(e)
 
     # llama.cpp says 500 to malformed JSON, at which clients try again for ever.
     status, body = post(base, "/v1/chat/completions", b'{"model": "smollm2", "messages": [')

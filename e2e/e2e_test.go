@@ -182,7 +182,9 @@ func (s *stack) conversations(t *testing.T) {
 func (s *stack) cancel(t *testing.T) {
 	before := s.metric(t, "warmpath_cancellations_total")
 	s.check(t, "cancel")
+	left := time.Now()
 	eventually(t, "every slot is free again", 5*time.Second, func() bool { return s.slotsKnown() == len(s.engines) })
+	t.Logf("slots free %v after the client had gone", time.Since(left).Round(time.Millisecond))
 	if after := s.metric(t, "warmpath_cancellations_total"); after != before+1 {
 		t.Errorf("warmpath_cancellations_total went from %.0f to %.0f, want one more", before, after)
 	}
