@@ -35,7 +35,7 @@ func (s *Server) Run(ctx context.Context) error {
 		deadline := s.wall(end)
 		pause.until(deadline)
 		s.mu.Lock()
-		s.deliver(s.core.End())
+		s.deliver(s.core.End(), end)
 		now = end
 		if late := time.Since(deadline); late > lateMax {
 			s.slip += late

@@ -67,12 +67,12 @@ type Server struct {
 	start       time.Time
 	wake        chan struct{} // capacity 1: work was submitted
 	stopped     chan struct{} // closed when Run returns
-	meters      *meters
 	responses   *responseStore
 
-	mu   sync.Mutex // guards core and slip; held for one plan or one settlement, never across I/O
-	core *Core
-	slip time.Duration
+	mu     sync.Mutex // guards the fields below; held for one plan, settlement or snapshot, never across I/O
+	core   *Core
+	meters *meters
+	slip   time.Duration
 }
 
 // Stats is a consistent snapshot of one engine. Tokens are totals since the start.
@@ -90,7 +90,7 @@ type Stats struct {
 // New makes an engine. It answers requests once Run steps it.
 func New(o Options) *Server {
 	o = o.withDefaults()
-	s := &Server{
+	return &Server{
 		options:     o,
 		fingerprint: "warmpath-sim-" + o.Profile.Name,
 		start:       time.Now(),
@@ -98,9 +98,8 @@ func New(o Options) *Server {
 		stopped:     make(chan struct{}),
 		responses:   newResponseStore(o.ResponsesMax),
 		core:        NewCore(o.Profile),
+		meters:      newMeters(),
 	}
-	s.meters = newMeters(s)
-	return s
 }
 
 func (o Options) withDefaults() Options {
@@ -133,6 +132,11 @@ func (o Options) withDefaults() Options {
 func (s *Server) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.stats()
+}
+
+// stats is Stats for a caller that holds mu.
+func (s *Server) stats() Stats {
 	return Stats{
 		Running: s.core.Running(), Waiting: s.core.Waiting(),
 		ContextTokens: s.core.ContextTokens(), KVUsage: s.core.KVUsage(),

@@ -6,39 +6,45 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/dialog"
 )
 
 // job is one request in the engine: one or more choices, each a sequence, and the handler that waits for them.
 type job struct {
-	choices []*choice
+	choices   []*choice
+	perPrompt int // choices of one prompt, next to each other
 	// progress holds one notice at most: a handler that is slow finds several tokens at once, and the engine never waits.
 	progress chan struct{}
 	stream   bool
-	params   limits
+	limits   dialog.Limits
+	keep     func() // called by the handler when the answer is complete, before its last byte is sent
+	opened   bool   // the handler's: something was written
 }
 
 // choice is one answer being generated. The step loop writes, the handler reads.
 type choice struct {
 	job      *job
 	sequence Sequence
-	answer   answer
+	answer   dialog.Answer
 	produced atomic.Int64
 	done     atomic.Bool
 	last     time.Duration // virtual time of the latest token; the step loop's own
+	sent     int           // tokens written to the client, -1 when all are; the handler's own
 }
 
-// newJob makes the choices: n of every prompt, as with n in OpenAI's interface. tokensMax 0 only prefills.
-func (s *Server) newJob(prompts []prompt, n int, l limits, stream bool) *job {
-	j := &job{progress: make(chan struct{}, 1), stream: stream, params: l}
+// newJob makes the choices: n of every prompt, as with n in OpenAI's interface. No TokensMax is a job that only prefills.
+func (s *Server) newJob(prompts []dialog.Prompt, n int, l dialog.Limits, stream bool) *job {
+	j := &job{perPrompt: n, progress: make(chan struct{}, 1), stream: stream, limits: l, keep: func() {}}
 	for _, p := range prompts {
 		for i := range n {
 			c := &choice{job: j}
-			if l.tokensMax > 0 {
-				c.answer = newAnswer(p, i, l, s.options.OutputMean, s.options.Seed)
+			if l.TokensMax > 0 {
+				c.answer = dialog.NewAnswer(p, i, l, s.options.OutputMean, s.options.Seed)
 			}
 			c.sequence = Sequence{
-				PromptTokens: p.tokens, OutputTokens: c.answer.tokens,
-				Keys: c.answer.keysThrough(p), Owner: c,
+				PromptTokens: p.Tokens, OutputTokens: c.answer.Tokens,
+				Keys: c.answer.KeysThrough(p), Owner: c,
 			}
 			j.choices = append(j.choices, c)
 		}
@@ -46,13 +52,21 @@ func (s *Server) newJob(prompts []prompt, n int, l limits, stream bool) *job {
 	return j
 }
 
+func (j *job) answers() []dialog.Answer {
+	var list []dialog.Answer
+	for _, c := range j.choices {
+		list = append(list, c.answer)
+	}
+	return list
+}
+
 // submit queues all choices of a job or none.
 func (s *Server) submit(j *job) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if waiting := s.core.Waiting(); waiting+len(j.choices) > s.options.WaitingMax {
-		return failf(http.StatusServiceUnavailable, "ServiceUnavailableError", "",
-			"%d requests are waiting and %d more would pass the limit of %d (waiting_max)", waiting, len(j.choices), s.options.WaitingMax)
+		return dialog.Fail(http.StatusServiceUnavailable, "ServiceUnavailableError", "",
+			"%d requests are waiting and %d more would pass the limit of %d (WaitingMax)", waiting, len(j.choices), s.options.WaitingMax)
 	}
 	now := s.virtual(time.Now())
 	for i, c := range j.choices {
@@ -60,7 +74,7 @@ func (s *Server) submit(j *job) error {
 			for _, earlier := range j.choices[:i] {
 				s.core.Abort(&earlier.sequence)
 			}
-			return failf(http.StatusBadRequest, "BadRequestError", "", "%v", err)
+			return dialog.Refuse("", "%v", err)
 		}
 	}
 	select {
@@ -75,9 +89,7 @@ func (s *Server) abort(j *job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range j.choices {
-		if s.core.Abort(&c.sequence) {
-			s.meters.aborted.Inc()
-		}
+		s.core.Abort(&c.sequence)
 	}
 }
 
@@ -97,19 +109,18 @@ func (s *Server) wait(ctx context.Context, j *job) error {
 }
 
 // deliver tells handlers what a step produced, and measures it. Called under mu by the step loop alone.
-func (s *Server) deliver(out []Emission) {
+func (s *Server) deliver(out []Emission, now time.Duration) {
 	for _, e := range out {
 		c := e.Sequence.Owner.(*choice)
-		now := s.core.end
 		if e.First {
-			s.meters.firstToken.Observe(s.span(now - e.Sequence.Arrived).Seconds())
+			s.meters.firstToken.observe(s.span(now - e.Sequence.Arrived).Seconds())
 		} else {
-			s.meters.tokenGap.Observe(s.span(now - c.last).Seconds())
+			s.meters.tokenGap.observe(s.span(now - c.last).Seconds())
 		}
 		c.last = now
 		c.produced.Store(int64(e.Sequence.Generated))
 		if e.Finished {
-			s.meters.finished(s, c)
+			s.meters.finish(s, c)
 			c.done.Store(true)
 		}
 		if e.Finished || c.job.stream {
@@ -119,6 +130,28 @@ func (s *Server) deliver(out []Emission) {
 			}
 		}
 	}
+}
+
+// advance appends to buf what came since the last call; ended says that every choice is complete.
+func (j *job) advance(buf []byte, f dialog.Form) (_ []byte, ended bool) {
+	ended = true
+	var word [8]byte
+	for i, c := range j.choices {
+		// done is read first: once it is set, produced is final.
+		done, produced := c.done.Load(), int(c.produced.Load())
+		if produced > 0 && !j.opened {
+			buf, j.opened = f.Open(buf, j.usage()), true
+		}
+		for ; c.sent >= 0 && c.sent < produced; c.sent++ {
+			buf = f.Token(buf, i, c.answer.Word(word[:0], c.sent))
+		}
+		if done && c.sent >= 0 {
+			buf = f.End(buf, i)
+			c.sent = -1
+		}
+		ended = ended && done
+	}
+	return buf, ended
 }
 
 // finished says that every choice is complete.
@@ -131,19 +164,18 @@ func (j *job) finished() bool {
 	return true
 }
 
-// usage is what a job cost so far, in tokens. Prompts count once however many choices share them, like the real ones'.
-type usage struct {
-	prompt, cached, completion int
-}
-
-func (j *job) usage(n int) usage {
-	var u usage
+// usage is what the job cost so far. What was cached is known once a choice has its first token.
+func (j *job) usage() dialog.Usage {
+	var u dialog.Usage
 	for i, c := range j.choices {
-		if i%n == 0 {
-			u.prompt += c.sequence.PromptTokens
-			u.cached += c.sequence.CachedTokens
+		produced := int(c.produced.Load())
+		if i%j.perPrompt == 0 {
+			u.Prompt += c.sequence.PromptTokens
+			if produced > 0 || c.done.Load() {
+				u.Cached += c.sequence.CachedTokens
+			}
 		}
-		u.completion += int(c.produced.Load())
+		u.Completion += produced
 	}
 	return u
 }

@@ -3,23 +3,23 @@ package engine
 import (
 	"fmt"
 	"net/http"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"slices"
+	"strconv"
 )
 
-// meters are the engine's metrics under vLLM's names and labels (as of 0.32). Totals and gauges are read from the Core
-// at scrape time; only distributions are kept here. All seconds are wall time.
-type meters struct {
-	registry *prometheus.Registry
-	aborted  prometheus.Counter
+// histogram is one distribution in the Prometheus text format. The format is written here because it is all there is to
+// it: a scrape is one snapshot under the engine's lock, which a metrics library would have to be talked into.
+type histogram struct {
+	name, help string
+	bounds     []float64
+	counts     []uint64 // one a bound, and one for what is beyond
+	sum        float64
+}
 
-	firstToken, tokenGap, perToken                 prometheus.Histogram
-	wholeTime, queueTime, inferenceTime            prometheus.Histogram
-	prefillTime, decodeTime                        prometheus.Histogram
-	promptTokens, generationTokens, computedTokens prometheus.Histogram
-	paramsMaxTokens, paramsN, preemptions          prometheus.Histogram
-	success                                        map[string]prometheus.Counter
+func (h *histogram) observe(v float64) {
+	i, _ := slices.BinarySearch(h.bounds, v)
+	h.counts[i]++
+	h.sum += v
 }
 
 // Bucket bounds are vLLM's own, so that dashboards made for it work.
@@ -31,131 +31,123 @@ var (
 	boundsN          = []float64{1, 2, 5, 10, 20}
 )
 
-func newMeters(s *Server) *meters {
-	m := &meters{registry: prometheus.NewRegistry(), success: map[string]prometheus.Counter{}}
-	labels := prometheus.Labels{"engine": "0", "model_name": s.options.Model}
-	histogram := func(name, help string, bounds []float64) prometheus.Histogram {
-		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "vllm:" + name, Help: help, ConstLabels: labels, Buckets: bounds})
-		m.registry.MustRegister(h)
+// meters are the distributions under vLLM's names (as of 0.32), guarded by the server's lock. All seconds are wall time.
+type meters struct {
+	all []*histogram
+
+	firstToken, tokenGap, perToken                 *histogram
+	wholeTime, queueTime, inferenceTime            *histogram
+	prefillTime, decodeTime                        *histogram
+	promptTokens, generationTokens, computedTokens *histogram
+	paramsMaxTokens, paramsN, preemptions          *histogram
+
+	stopped, cut uint64 // requests that ended by themselves, and at their length
+}
+
+func newMeters() *meters {
+	m := &meters{}
+	add := func(name, help string, bounds []float64) *histogram {
+		h := &histogram{name: name, help: help, bounds: bounds, counts: make([]uint64, len(bounds)+1)}
+		m.all = append(m.all, h)
 		return h
 	}
-	m.firstToken = histogram("time_to_first_token_seconds", "Time to first token in seconds.", boundsFirstToken)
-	m.tokenGap = histogram("inter_token_latency_seconds", "Time between two tokens of a request in seconds.", boundsTokenGap)
-	m.perToken = histogram("request_time_per_output_token_seconds", "Mean time between the tokens of a request in seconds.", boundsTokenGap)
-	m.wholeTime = histogram("e2e_request_latency_seconds", "Time from arrival to the last token in seconds.", boundsRequest)
-	m.queueTime = histogram("request_queue_time_seconds", "Time a request waited in seconds.", boundsRequest)
-	m.inferenceTime = histogram("request_inference_time_seconds", "Time a request ran in seconds.", boundsRequest)
-	m.prefillTime = histogram("request_prefill_time_seconds", "Time from admission to the first token in seconds.", boundsRequest)
-	m.decodeTime = histogram("request_decode_time_seconds", "Time from the first token to the last in seconds.", boundsRequest)
-	m.promptTokens = histogram("request_prompt_tokens", "Prompt tokens of a request.", boundsTokens)
-	m.generationTokens = histogram("request_generation_tokens", "Generated tokens of a request.", boundsTokens)
-	m.computedTokens = histogram("request_prefill_kv_computed_tokens", "Prompt tokens of a request that were not cached.", boundsTokens)
-	m.paramsMaxTokens = histogram("request_params_max_tokens", "The max_tokens of a request.", boundsTokens)
-	m.paramsN = histogram("request_params_n", "The n of a request.", boundsN)
-	m.preemptions = histogram("request_num_preemptions", "How often a request was preempted.", boundsN)
-	for _, reason := range []string{"stop", "length", "abort", "error"} {
-		c := prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "vllm:request_success_total", Help: "Finished requests.",
-			ConstLabels: prometheus.Labels{"engine": "0", "model_name": s.options.Model, "finished_reason": reason},
-		})
-		m.registry.MustRegister(c)
-		m.success[reason] = c
-	}
-	m.aborted = m.success["abort"]
-	m.registry.MustRegister(newTotals(s))
+	m.firstToken = add("time_to_first_token_seconds", "Time to first token in seconds.", boundsFirstToken)
+	m.tokenGap = add("inter_token_latency_seconds", "Time between two tokens of a request in seconds.", boundsTokenGap)
+	m.perToken = add("request_time_per_output_token_seconds", "Mean time between the tokens of a request in seconds.", boundsTokenGap)
+	m.wholeTime = add("e2e_request_latency_seconds", "Time from arrival to the last token in seconds.", boundsRequest)
+	m.queueTime = add("request_queue_time_seconds", "Time a request waited in seconds.", boundsRequest)
+	m.inferenceTime = add("request_inference_time_seconds", "Time a request ran in seconds.", boundsRequest)
+	m.prefillTime = add("request_prefill_time_seconds", "Time from admission to the first token in seconds.", boundsRequest)
+	m.decodeTime = add("request_decode_time_seconds", "Time from the first token to the last in seconds.", boundsRequest)
+	m.promptTokens = add("request_prompt_tokens", "Prompt tokens of a request.", boundsTokens)
+	m.generationTokens = add("request_generation_tokens", "Generated tokens of a request.", boundsTokens)
+	m.computedTokens = add("request_prefill_kv_computed_tokens", "Prompt tokens of a request that were not cached.", boundsTokens)
+	m.paramsMaxTokens = add("request_params_max_tokens", "The max_tokens of a request.", boundsTokens)
+	m.paramsN = add("request_params_n", "The n of a request.", boundsN)
+	m.preemptions = add("request_num_preemptions", "How often a request was preempted.", boundsN)
 	return m
 }
 
-// finished records a request's distributions when its last token came, as vLLM does.
-func (m *meters) finished(s *Server, c *choice) {
+// finish records a request when its last token came, as vLLM does.
+func (m *meters) finish(s *Server, c *choice) {
 	q := &c.sequence
-	seconds := func(v float64) float64 { return v / s.options.TimeScale }
-	m.wholeTime.Observe(seconds((q.Finished - q.Arrived).Seconds()))
-	m.queueTime.Observe(seconds((q.Admitted - q.Arrived).Seconds()))
-	m.inferenceTime.Observe(seconds((q.Finished - q.Admitted).Seconds()))
-	m.prefillTime.Observe(seconds((q.FirstToken - q.Admitted).Seconds()))
-	m.decodeTime.Observe(seconds((q.Finished - q.FirstToken).Seconds()))
+	m.wholeTime.observe(s.span(q.Finished - q.Arrived).Seconds())
+	m.queueTime.observe(s.span(q.Admitted - q.Arrived).Seconds())
+	m.inferenceTime.observe(s.span(q.Finished - q.Admitted).Seconds())
+	m.prefillTime.observe(s.span(q.FirstToken - q.Admitted).Seconds())
+	m.decodeTime.observe(s.span(q.Finished - q.FirstToken).Seconds())
 	if q.Generated > 1 {
-		m.perToken.Observe(seconds((q.Finished - q.FirstToken).Seconds()) / float64(q.Generated-1))
+		m.perToken.observe(s.span(q.Finished-q.FirstToken).Seconds() / float64(q.Generated-1))
 	}
-	m.promptTokens.Observe(float64(q.PromptTokens))
-	m.generationTokens.Observe(float64(q.Generated))
-	m.computedTokens.Observe(float64(q.PromptTokens - q.CachedTokens))
-	m.paramsMaxTokens.Observe(float64(c.job.params.tokensMax))
-	m.paramsN.Observe(float64(len(c.job.choices)))
-	m.preemptions.Observe(float64(q.Preemptions))
-	reason := c.answer.finish
-	if reason == "" {
-		reason = "stop"
+	m.promptTokens.observe(float64(q.PromptTokens))
+	m.generationTokens.observe(float64(q.Generated))
+	m.computedTokens.observe(float64(q.PromptTokens - q.CachedTokens))
+	m.paramsMaxTokens.observe(float64(c.job.limits.TokensMax))
+	m.paramsN.observe(float64(c.job.perPrompt))
+	m.preemptions.observe(float64(q.Preemptions))
+	if c.answer.Finish == "length" {
+		m.cut++
+	} else {
+		m.stopped++
 	}
-	m.success[reason].Inc()
 }
 
-// total is one metric that is read from a snapshot of the engine.
-type total struct {
-	desc  *prometheus.Desc
-	kind  prometheus.ValueType
-	value func(Stats) float64
+// metrics is GET /metrics, one consistent snapshot.
+func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
+	s.mu.Lock()
+	buf := s.exposition(make([]byte, 0, 24<<10))
+	s.mu.Unlock()
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	_, _ = w.Write(buf) // a client that left reads nothing
 }
 
-// totals collects from one snapshot, so that a scrape never sees a request both running and finished.
-type totals struct {
-	server *Server
-	list   []total
-}
+// exposition appends all metrics. The caller holds mu.
+func (s *Server) exposition(buf []byte) []byte {
+	labels := `engine="0",model_name=` + strconv.Quote(s.options.Model)
+	family := func(kind, name, help string) {
+		buf = fmt.Appendf(buf, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
+	}
+	value := func(name, extra string, v float64) {
+		buf = fmt.Appendf(buf, "%s{%s%s} %v\n", name, labels, extra, v)
+	}
+	single := func(kind, name, help string, v float64) {
+		family(kind, "vllm:"+name, help)
+		value("vllm:"+name, "", v)
+	}
+	n := s.stats()
+	single("gauge", "num_requests_running", "Requests in the batch.", float64(n.Running))
+	single("gauge", "num_requests_waiting", "Requests in the queue.", float64(n.Waiting))
+	single("gauge", "kv_cache_usage_perc", "Share of KV cache blocks in use, 0 to 1.", n.KVUsage)
+	single("counter", "prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.", float64(n.QueriedTokens))
+	single("counter", "prefix_cache_hits_total", "Prompt tokens found in the prefix cache.", float64(n.HitTokens))
+	single("counter", "num_preemptions_total", "Preemptions.", float64(n.Preemptions))
+	single("counter", "prompt_tokens_total", "Prompt tokens of prefills that ended, cached ones included.", float64(n.PromptTokens))
+	single("counter", "prompt_tokens_cached_total", "Cached prompt tokens of prefills that ended.", float64(n.CachedTokens))
+	single("counter", "generation_tokens_total", "Generated tokens.", float64(n.GeneratedTokens))
+	family("counter", "vllm:prompt_tokens_by_source_total", "Prompt tokens of prefills that ended, by source.")
+	value("vllm:prompt_tokens_by_source_total", `,source="local_compute"`, float64(n.PromptTokens-n.CachedTokens))
+	value("vllm:prompt_tokens_by_source_total", `,source="local_cache_hit"`, float64(n.CachedTokens))
+	family("counter", "vllm:request_success_total", "Requests that ended, by reason.")
+	value("vllm:request_success_total", `,finished_reason="stop"`, float64(s.meters.stopped))
+	value("vllm:request_success_total", `,finished_reason="length"`, float64(s.meters.cut))
+	value("vllm:request_success_total", `,finished_reason="abort"`, float64(n.Aborted))
 
-func newTotals(s *Server) *totals {
-	t := &totals{server: s}
-	labels := prometheus.Labels{"engine": "0", "model_name": s.options.Model}
-	add := func(kind prometheus.ValueType, name, help string, extra prometheus.Labels, value func(Stats) float64) {
-		all := prometheus.Labels{}
-		for _, set := range []prometheus.Labels{labels, extra} {
-			for k, v := range set {
-				all[k] = v
-			}
+	blocks, size := s.core.Blocks(), s.options.Profile.BlockTokens
+	family("gauge", "vllm:cache_config_info", "The KV cache's configuration.")
+	value("vllm:cache_config_info", fmt.Sprintf(`,block_size="%d",num_gpu_blocks="%d",kv_cache_size_tokens="%d",enable_prefix_caching="True"`,
+		size, blocks, blocks*size), 1)
+	for _, h := range s.meters.all {
+		family("histogram", "vllm:"+h.name, h.help)
+		count := uint64(0)
+		for i, bound := range h.bounds {
+			count += h.counts[i]
+			value("vllm:"+h.name+"_bucket", fmt.Sprintf(`,le="%v"`, bound), float64(count))
 		}
-		t.list = append(t.list, total{prometheus.NewDesc("vllm:"+name, help, nil, all), kind, value})
+		count += h.counts[len(h.bounds)]
+		value("vllm:"+h.name+"_bucket", `,le="+Inf"`, float64(count))
+		value("vllm:"+h.name+"_sum", "", h.sum)
+		value("vllm:"+h.name+"_count", "", float64(count))
 	}
-	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
-	source := func(v string) prometheus.Labels { return prometheus.Labels{"source": v} }
-
-	add(gauge, "num_requests_running", "Requests in the batch.", nil, func(n Stats) float64 { return float64(n.Running) })
-	add(gauge, "num_requests_waiting", "Requests in the queue.", nil, func(n Stats) float64 { return float64(n.Waiting) })
-	add(gauge, "kv_cache_usage_perc", "Share of KV cache blocks in use, 0 to 1.", nil, func(n Stats) float64 { return n.KVUsage })
-	add(counter, "prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.", nil, func(n Stats) float64 { return float64(n.QueriedTokens) })
-	add(counter, "prefix_cache_hits_total", "Prompt tokens found in the prefix cache.", nil, func(n Stats) float64 { return float64(n.HitTokens) })
-	add(counter, "num_preemptions_total", "Preemptions.", nil, func(n Stats) float64 { return float64(n.Preemptions) })
-	add(counter, "prompt_tokens_total", "Prompt tokens of prefills that ended, cached ones included.", nil, func(n Stats) float64 { return float64(n.PromptTokens) })
-	add(counter, "prompt_tokens_cached_total", "Cached prompt tokens of prefills that ended.", nil, func(n Stats) float64 { return float64(n.CachedTokens) })
-	add(counter, "prompt_tokens_by_source_total", "Prompt tokens by source.", source("local_compute"), func(n Stats) float64 { return float64(n.PromptTokens - n.CachedTokens) })
-	add(counter, "prompt_tokens_by_source_total", "Prompt tokens by source.", source("local_cache_hit"), func(n Stats) float64 { return float64(n.CachedTokens) })
-	add(counter, "generation_tokens_total", "Generated tokens.", nil, func(n Stats) float64 { return float64(n.GeneratedTokens) })
-	add(gauge, "cache_config_info", "The KV cache's configuration.", prometheus.Labels{
-		"block_size":            fmt.Sprint(s.options.Profile.BlockTokens),
-		"num_gpu_blocks":        fmt.Sprint(s.core.Blocks()),
-		"kv_cache_size_tokens":  fmt.Sprint(s.core.Blocks() * s.options.Profile.BlockTokens),
-		"enable_prefix_caching": "True",
-	}, func(Stats) float64 { return 1 })
-	started := prometheus.NewDesc("process_start_time_seconds", "When this engine started, in seconds since 1970.", nil, nil)
-	t.list = append(t.list, total{started, gauge, func(Stats) float64 { return float64(s.start.UnixNano()) / 1e9 }})
-	return t
-}
-
-// Describe implements prometheus.Collector.
-func (t *totals) Describe(ch chan<- *prometheus.Desc) {
-	for _, m := range t.list {
-		ch <- m.desc
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (t *totals) Collect(ch chan<- prometheus.Metric) {
-	n := t.server.Stats()
-	for _, m := range t.list {
-		ch <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(n))
-	}
-}
-
-func (m *meters) handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	family("gauge", "process_start_time_seconds", "When this engine started, in seconds since 1970.")
+	return fmt.Appendf(buf, "process_start_time_seconds %.3f\n", float64(s.start.UnixMilli())/1e3)
 }

@@ -22,7 +22,7 @@ func tiny(kvTokens, batch, chunk int) cost.Profile {
 func chain(name uint64, blocks int) []uint64 {
 	keys := make([]uint64, blocks)
 	for i := range keys {
-		keys[i] = fold(name<<20 + uint64(i) + 1)
+		keys[i] = name<<20 + uint64(i)
 	}
 	return keys
 }

@@ -1,4 +1,4 @@
-package engine
+package dialog
 
 import (
 	"encoding/json/jsontext"
@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// body is a request of any of the served shapes. Keys are case-exact, the last of duplicates wins and unknown ones are
+// Request is a request of any of the served shapes. Keys are case-exact, the last of duplicates wins and unknown ones are
 // ignored, as in the engines' own JSON.
-type body struct {
+type Request struct {
 	Model  string `json:"model"`
 	Stream bool   `json:"stream"`
 
-	Messages     []message      `json:"messages"`
-	System       content        `json:"system"`
-	Prompt       texts          `json:"prompt"`
+	Messages     []Message      `json:"messages"`
+	System       Content        `json:"system"`
+	Prompt       Texts          `json:"prompt"`
 	Input        jsontext.Value `json:"input"`
 	Instructions string         `json:"instructions"`
 	Tools        jsontext.Value `json:"tools"`
@@ -41,11 +41,11 @@ type body struct {
 	Dimensions       int    `json:"dimensions"`
 }
 
-// message is one turn, or an item of /v1/responses' input. Members that a chat template does not print are ignored, so
+// Message is one turn, or an item of /v1/responses' input. Members that a chat template does not print are ignored, so
 // that an answer sent back with all its decoration (ids, status, nulls) is still the answer that was generated.
-type message struct {
+type Message struct {
 	Role       string         `json:"role"`
-	Content    content        `json:"content"`
+	Content    Content        `json:"content"`
 	Name       string         `json:"name"`
 	ToolCalls  jsontext.Value `json:"tool_calls"`
 	ToolCallID string         `json:"tool_call_id"`
@@ -54,8 +54,16 @@ type message struct {
 	Output     jsontext.Value `json:"output"`
 }
 
-// content is text, or a list of parts.
-type content []piece
+// Content is text, or a list of parts.
+type Content []piece
+
+// Plain is content of one text; none when it is empty.
+func Plain(s string) Content {
+	if s == "" {
+		return nil
+	}
+	return Content{{text: s}}
+}
 
 type piece struct {
 	text string
@@ -65,8 +73,9 @@ type piece struct {
 // readOptions accept what the engines' parsers accept.
 var readOptions = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-func parse(raw []byte) (*body, error) {
-	b := new(body)
+// Parse reads a request body; the error says what is wrong and where.
+func Parse(raw []byte) (*Request, error) {
+	b := new(Request)
 	if err := json.Unmarshal(raw, b, readOptions); err != nil {
 		return nil, fmt.Errorf("cannot read the request body: %w", err)
 	}
@@ -74,19 +83,19 @@ func parse(raw []byte) (*body, error) {
 }
 
 // UnmarshalJSONFrom reads a string, a list of parts or null.
-func (c *content) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+func (c *Content) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	switch d.PeekKind() {
 	case '"':
 		var s string
 		err := json.UnmarshalDecode(d, &s)
-		*c = content{{text: s}}
+		*c = Content{{text: s}}
 		return err
 	case '[':
 		var parts []jsontext.Value
 		if err := json.UnmarshalDecode(d, &parts); err != nil {
 			return err
 		}
-		*c = make(content, len(parts))
+		*c = make(Content, len(parts))
 		for i, p := range parts {
 			(*c)[i] = readPiece(p)
 		}
@@ -108,7 +117,7 @@ func readPiece(p jsontext.Value) piece {
 }
 
 // write puts the content into a prompt.
-func (c content) write(p *prompt) {
+func (c Content) write(p *Prompt) {
 	for _, part := range c {
 		switch {
 		case part.raw == nil:
@@ -137,7 +146,7 @@ func isMedia(raw jsontext.Value) bool {
 	return false
 }
 
-func (m message) write(p *prompt) {
+func (m Message) write(p *Prompt) {
 	p.open(m.Role)
 	m.Content.write(p)
 	calls, output := string(m.ToolCalls), string(m.Output)
@@ -156,18 +165,18 @@ type text struct {
 	ids   []uint32
 }
 
-func (t text) write(p *prompt) {
+func (t text) write(p *Prompt) {
 	p.text(t.words)
 	for _, id := range t.ids {
 		p.add(uint64(id) | 1<<40)
 	}
 }
 
-// texts is a string, a list of strings, a list of token ids, or a list of such lists.
-type texts []text
+// Texts is a string, a list of strings, a list of token ids, or a list of such lists.
+type Texts []text
 
 // UnmarshalJSONFrom reads any of the four.
-func (t *texts) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+func (t *Texts) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	v, err := d.ReadValue()
 	if err != nil || v.Kind() == 'n' {
 		return err
@@ -176,13 +185,13 @@ func (t *texts) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	var one string
 	if v.Kind() == '"' {
 		err := json.Unmarshal(v, &one, readOptions)
-		*t = texts{{words: one}}
+		*t = Texts{{words: one}}
 		return err
 	}
 	var ids []uint32
 	if json.Unmarshal(v, &ids) == nil {
 		if len(ids) > 0 {
-			*t = texts{{ids: ids}}
+			*t = Texts{{ids: ids}}
 		}
 		return nil
 	}
@@ -203,8 +212,56 @@ func (t *texts) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return nil
 }
 
+// PlainPrompts renders prompts that no chat template touches: of /v1/completions, and the inputs of /v1/embeddings. param
+// names them in errors.
+func (b *Request) PlainPrompts(list Texts, param string, blockTokens int) ([]Prompt, error) {
+	var out []Prompt
+	for _, t := range list {
+		p := NewPrompt(blockTokens, b.CacheSalt)
+		t.write(&p)
+		if p.Tokens == 0 {
+			return nil, Refuse(param, "%s must not be empty.", param)
+		}
+		out = append(out, p)
+	}
+	if len(out) == 0 {
+		return nil, Refuse(param, "%s is required.", param)
+	}
+	return out, nil
+}
+
+// Inputs reads the input of /v1/embeddings.
+func (b *Request) Inputs() (Texts, error) {
+	var list Texts
+	if len(b.Input) == 0 {
+		return nil, nil
+	}
+	if err := json.Unmarshal(b.Input, &list, readOptions); err != nil {
+		return nil, Refuse("input", "%v", err)
+	}
+	return list, nil
+}
+
+// Items reads the input of /v1/responses: a text or a list of items.
+func (b *Request) Items() ([]Message, error) {
+	var items []Message
+	var err error
+	switch b.Input.Kind() {
+	case '"':
+		var c Content
+		err = json.Unmarshal(b.Input, &c, readOptions)
+		items = []Message{{Role: "user", Content: c}}
+	case '[':
+		err = json.Unmarshal(b.Input, &items, readOptions)
+	}
+	if err != nil || len(items) == 0 {
+		return nil, Refuse("input", "input must be a text or a list with at least one item.")
+	}
+	return items, nil
+}
+
 // preamble writes what stands before the messages.
-func (b *body) preamble(p *prompt) {
+func (b *Request) preamble(p *Prompt) {
 	if len(b.Tools) > 0 && string(b.Tools) != "null" && string(b.Tools) != "[]" {
 		p.mark(tokenTools)
 		p.text(string(b.Tools))
@@ -216,12 +273,12 @@ func (b *body) preamble(p *prompt) {
 	}
 }
 
-// chatPrompt renders messages, ready for the assistant's turn. system may be empty.
-func (b *body) chatPrompt(system content, messages []message, blockTokens int) prompt {
-	p := newPrompt(blockTokens, b.CacheSalt)
+// ChatPrompt renders messages, ready for the assistant's turn. system may be empty.
+func (b *Request) ChatPrompt(system Content, messages []Message, blockTokens int) Prompt {
+	p := NewPrompt(blockTokens, b.CacheSalt)
 	b.preamble(&p)
 	if len(system) > 0 {
-		message{Role: "system", Content: system}.write(&p)
+		Message{Role: "system", Content: system}.write(&p)
 	}
 	for _, m := range messages {
 		m.write(&p)
