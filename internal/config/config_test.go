@@ -138,6 +138,8 @@ var wrongSettings = []struct{ text, want string }{
 	{"workers: [http://a/v1]", "w.yaml:1: workers[0].url: http://a/v1: leave out /v1"},
 	{"workers: [http://a/x/v1/]", "w.yaml:1: workers[0].url: http://a/x/v1/: leave out /v1"},
 	{"workers: ['http://127.0.0.1:8800']", "is this router's own listen address"},
+	{"listen: ':8800'\nadmin: ''\nworkers: ['http://localhost:8800']", "w.yaml:3: workers[0].url: http://localhost:8800 is this router's own listen address"},
+	{"workers: [{url: http://a, key: \"k\\n\"}]", "w.yaml:1: workers[0].key: has a line break"},
 	{"policy: warm_cost", `w.yaml:1: policy: "warm_cost" is not known; did you mean warm-cost?`},
 	{"policy: magic", `w.yaml:1: policy: "magic" is not known; choose one of least-requests, `},
 	{"log_level: verbose", `w.yaml:1: log_level: "verbose" is not known; choose one of debug, info, warn, error`},

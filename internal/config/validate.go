@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Validate says everything that is wrong with the values as an *Error, without lines: it is for a Config that flags have changed.
@@ -137,6 +138,9 @@ func (v *verdict) workers(c Config) {
 			v.wrong(key+".url", "%s", message)
 			continue
 		}
+		if strings.ContainsFunc(string(w.Key), unicode.IsControl) {
+			v.wrong(key+".key", "has a line break or another control character in it; a header cannot carry that")
+		}
 		w.complete()
 		if first, twice := byURL[w.URL]; twice {
 			v.wrong(key+".url", "%s is workers[%d] already; a worker listed twice would count as two", w.URL, first)
@@ -179,11 +183,16 @@ func (w Worker) urlProblem(listen string) string {
 	case u.Hostname() == "":
 		return fmt.Sprintf("%q names no host; write http://host:port", w.URL)
 	}
-	if host, port, err := net.SplitHostPort(listen); err == nil && port != "0" && port == u.Port() &&
-		(host == u.Hostname() || isAnyHost(host) && u.Hostname() == "127.0.0.1") {
+	if host, port, err := net.SplitHostPort(listen); err == nil && port == u.Port() && port != "0" &&
+		(host == u.Hostname() || isLoopback(u.Hostname()) && (isAnyHost(host) || isLoopback(host))) {
 		return where + " is this router's own listen address; it would send requests to itself for ever"
 	}
 	return ""
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // WorkerAt is the worker at a bare URL, as --worker gives it.
