@@ -37,12 +37,16 @@ type Record struct {
 	MaxTokens          int `json:"max_tokens,omitempty"`
 	PromptTokens       int `json:"prompt_tokens,omitempty"`     // usage, as the engine reported it
 	CompletionTokens   int `json:"completion_tokens,omitempty"` // usage
-	CachedTokensEst    int `json:"cached_tokens_est,omitempty"`
-	CachedTokens       int `json:"cached_tokens,omitempty"` // usage
+	CachedTokens       int `json:"cached_tokens,omitempty"`     // usage
+	CachedTokensEst    int `json:"cached_tokens_est,omitempty"` // expected on the chosen worker
 	BestMatchedTokens  int `json:"best_matched_tokens,omitempty"`
 	StreamedTokenCount int `json:"streamed_tokens,omitempty"` // content events seen, when there is no usage
 
-	Blocks []Run `json:"blocks,omitempty"` // see Run; made from the keys given to SetKeys
+	Metered        bool `json:"metered,omitempty"`         // the reply told its usage; else those are unknown, not zero
+	CachedReported bool `json:"cached_reported,omitempty"` // it told cached tokens, even if none
+
+	Blocks    []Run `json:"blocks,omitempty"` // made from the keys given to SetKeys
+	BlocksCut bool  `json:"blocks_cut,omitempty"`
 
 	Policy  string `json:"policy,omitempty"`
 	Rows    []Row  `json:"rows,omitempty"` // the best 8, the chosen one first
@@ -87,10 +91,37 @@ type Try struct {
 	Status int    `json:"status,omitempty"`
 }
 
-// SetKeys gives a record its block keys, in prompt order. They are copied: the caller may reuse its slice.
-func SetKeys[K ~uint64](r *Record, keys []K) {
-	r.keys = r.keys[:0]
-	for _, k := range keys {
-		r.keys = append(r.keys, uint64(k))
+// Bounds on what one record may carry. Longer strings are cut, further rows and tries left out.
+const (
+	stringBytesMax = 256
+	reasonBytesMax = 1024
+	rowsMax        = 8
+	triesMax       = 16
+)
+
+// bound cuts a record to its bounds: models, tenants and errors are other people's words.
+func (r *Record) bound() {
+	for _, s := range []*string{&r.ID, &r.API, &r.Model, &r.Adapter, &r.Tenant, &r.Session, &r.Policy, &r.Worker, &r.Hit, &r.Relaxed, &r.Outcome} {
+		*s = (*s)[:min(len(*s), stringBytesMax)]
 	}
+	for _, s := range []*string{&r.Reason, &r.Error} {
+		*s = (*s)[:min(len(*s), reasonBytesMax)]
+	}
+	r.Rows = r.Rows[:min(len(r.Rows), rowsMax)]
+	r.Tries = r.Tries[:min(len(r.Tries), triesMax)]
+}
+
+// bytes estimates what a record holds in memory while it waits.
+func (r *Record) bytes() int64 { return int64(1024 + 8*cap(r.keys) + 160*cap(r.Rows)) }
+
+// keysKept bounds the room for keys that a recycled record keeps.
+const keysKept = 1 << 14
+
+// reset empties a record but keeps its room.
+func (r *Record) reset() {
+	keys := r.keys[:0]
+	if cap(keys) > keysKept {
+		keys = nil
+	}
+	*r = Record{Blocks: r.Blocks[:0], Rows: r.Rows[:0], Tries: r.Tries[:0], keys: keys}
 }

@@ -82,7 +82,7 @@ func TestWhatIsNoEngineSaysWhy(t *testing.T) {
 		{"another server", newFake(nil).listen(t), "status 404", false},
 		{"a page", newFake(handlers{"/v1/models": says("<html>")}).listen(t), "invalid character", false},
 		{"no models", newFake(handlers{"/v1/models": says(`{"data":[]}`)}).listen(t), "lists no models", false},
-		{"a redirect, not followed", newFake(handlers{"/v1/models": http.RedirectHandler("/elsewhere", 302).ServeHTTP}).listen(t), "status 302", false},
+		{"a redirect, not followed", newFake(handlers{"/v1/models": http.RedirectHandler("/elsewhere", http.StatusFound).ServeHTTP}).listen(t), "status 302", false},
 		{"no URL", "://", "missing protocol scheme", false},
 	} {
 		_, err := Detect(t.Context(), Target{URL: c.url, Key: "wrong"})
