@@ -16,9 +16,9 @@ func DefaultOptions() Options {
 const (
 	// SlotsMax is the number of workers one index can hold. Higher slots never hold anything.
 	SlotsMax = 1024
-	// pairBytesMax is the most memory that one (block, worker) pair can cost: 32 for the member, and up to 43 for the
+	// pairBytesMax is the most memory that one (block, worker) pair can cost: 32 for the member, and up to 39 for the
 	// block's entry, or half of that or less and up to 16 for a bucket, or a fifth or less, the bucket and a wide set.
-	pairBytesMax = 76
+	pairBytesMax = 73
 	// fixedBytes is what an index costs before the first pair, and the rounding of pages and small tables.
 	fixedBytes = 128 << 10
 	// sweepPairs is how much of forgotten workers each Enter cleans up, beyond what it adds itself.
@@ -177,12 +177,14 @@ func (x *Index) find(key Key, n uint16) int32 {
 	return x.members.find(key, n)
 }
 
-// insert adds a block behind parent. It fails when the index is full and only the chain's own head is left to evict.
+// insert adds a block behind parent. It fails when the lane or the index is full and only the chain's own head is left
+// to evict: in the lane, that takes a block that was longer when it was entered.
 func (x *Index) insert(n uint16, key Key, size, parent int32, stamp uint32) (int32, bool) {
-	if x.members.count >= x.pairsMax && !x.makeRoom(n, parent) {
+	m, l := &x.members, &x.lanes[n]
+	size = min(max(size, 0), sizeMax)
+	if l.bytes+int64(size) > l.capacity || m.count >= x.pairsMax && !x.makeRoom(n, parent) {
 		return parent, false
 	}
-	m, l := &x.members, &x.lanes[n]
 	i := m.take()
 	h := x.table.hold(key, n, i)
 	if h.held { // although its parent was not: a key that stands in two places
@@ -194,7 +196,6 @@ func (x *Index) insert(n uint16, key Key, size, parent int32, stamp uint32) (int
 		m.at(i).stamp = stamp
 		return i, true
 	}
-	size = min(max(size, 0), sizeMax)
 	*m.at(i) = member{key: key, lane: n, parent: parent, size: uint16(size), stamp: stamp}
 	if !h.alone {
 		m.file(i)

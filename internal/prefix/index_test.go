@@ -2,6 +2,7 @@ package prefix
 
 import (
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -81,8 +82,8 @@ func holdings(table *table) int {
 		for _, line := range table.shards[i].lines {
 			for _, e := range line[:line.count()] {
 				table.holders(e.key, &set)
-				for lane := range SlotsMax {
-					count += int(set[lane>>6] >> (lane & 63) & 1)
+				for _, word := range set[:table.stride] {
+					count += bits.OnesCount64(word)
 				}
 			}
 		}
@@ -265,8 +266,8 @@ func TestTheBytesBoundHoldsAndTheOldestPromptsGiveWay(t *testing.T) { // IDX-01
 
 // naive is the index as slow and plain as can be: per slot, blocks from the most to the least recently used.
 type naive struct {
-	capacity, fallback int64
-	slots              map[int]*naiveSlot
+	fallback int64 // capacity of a slot that nobody set
+	slots    map[int]*naiveSlot
 }
 
 type naiveSlot struct {

@@ -20,9 +20,12 @@ import (
 
 // Options shape the blocks. Fields that are 0 are taken from DefaultOptions.
 type Options struct {
-	BlockBytes int // longest block of text; 64 is 16 tokens at 4 bytes each, and the fastest
+	BlockBytes int // longest block of text, at most BlockBytesMax; 64 is 16 tokens at 4 bytes each, and the fastest
 	MediaBytes int // what one image, sound or file counts for as prompt bytes, whatever its encoding's length
 }
+
+// BlockBytesMax bounds Options.BlockBytes: a bigger one counts as this.
+const BlockBytesMax = 256
 
 // DefaultOptions are blocks of 16 tokens and media of 1,024, at 4 bytes a token.
 func DefaultOptions() Options { return Options{BlockBytes: 64, MediaBytes: 4096} }
@@ -42,6 +45,7 @@ func New(seed prefix.Seed, o Options) *Keyer {
 	if o.MediaBytes <= 0 {
 		o.MediaBytes = d.MediaBytes
 	}
+	o.BlockBytes = min(o.BlockBytes, BlockBytesMax)
 	return &Keyer{seed, o}
 }
 
@@ -57,8 +61,7 @@ func (k *Keyer) Chain(req *llmapi.Request, body []byte, into prefix.Chain) prefi
 	if !hasContent(req.Parts) {
 		return c
 	}
-	var memory [64]byte
-	b := builder{k: k, chain: c, reply: -1, pending: memory[:0]}
+	b := builder{k: k, chain: c, reply: -1}
 	b.key = k.seed.Root([]byte(req.Model), []byte(req.CacheSalt), []byte(req.Conversation), []byte(req.PreviousResponse))
 	for _, p := range req.Parts {
 		switch p.Kind {
@@ -85,36 +88,38 @@ func hasContent(parts []llmapi.Part) bool {
 	return false
 }
 
-// builder cuts what is written to it. pending is the block that is not full yet.
+// builder cuts what is written to it. The first used bytes of pending are the block that is not full yet.
 type builder struct {
 	k       *Keyer
 	chain   prefix.Chain
 	key     prefix.Key // of the last block
-	pending []byte
+	pending [BlockBytesMax]byte
+	used    int
 	message int32 // number of blocks before the current message
 	reply   int32 // number of blocks before the assistant message that is open; -1 for none
 }
 
 // part writes its tag and text.
 func (b *builder) part(kind llmapi.PartKind, text []byte) {
-	b.pending = append(b.pending, tag+byte(kind))
+	b.pending[b.used] = tag + byte(kind)
+	b.used++
 	size := b.k.o.BlockBytes
-	room := size - len(b.pending)
+	room := size - b.used
 	if len(text) < room {
-		b.pending = append(b.pending, text...)
+		b.used += copy(b.pending[b.used:], text)
 		return
 	}
-	b.pending = append(b.pending, text[:room]...)
+	b.used += copy(b.pending[b.used:size], text)
 	b.flush()
 	b.chain, b.key, text = b.k.seed.Extend(b.chain, b.key, text[room:], size)
-	b.pending = append(b.pending, text...)
+	b.used = copy(b.pending[:], text)
 }
 
 // flush makes what is pending a block, however short.
 func (b *builder) flush() {
-	if len(b.pending) > 0 {
-		b.block(b.key, b.pending, len(b.pending))
-		b.pending = b.pending[:0]
+	if b.used > 0 {
+		b.block(b.key, b.pending[:b.used], b.used)
+		b.used = 0
 	}
 }
 
@@ -127,15 +132,23 @@ func (b *builder) block(parent prefix.Key, content []byte, promptBytes int) {
 // media writes one block of its own. Its key follows from the tag and the contents' own key, which no text can equal.
 func (b *builder) media(value []byte) {
 	b.flush()
-	parent := b.k.seed.Next(b.key, append(b.pending, tag+byte(llmapi.Media)))
+	parent := b.k.seed.Next(b.key, []byte{tag + byte(llmapi.Media)})
 	b.block(parent, value, b.k.o.MediaBytes)
 }
 
+// endMessage closes the block and, when the message is what the model said, notes its blocks.
 func (b *builder) endMessage() {
 	b.flush()
 	b.message = int32(len(b.chain.Keys))
-	if b.reply >= 0 && b.reply < b.message {
-		b.chain.Replies = append(b.chain.Replies, prefix.Range{First: b.reply, Last: b.message})
+	if b.reply < 0 || b.reply == b.message {
+		b.reply = -1
+		return
+	}
+	r := b.chain.Replies
+	if n := len(r); n > 0 && r[n-1].Last == b.reply { // reasoning, calls and text of one answer
+		r[n-1].Last = b.message
+	} else {
+		b.chain.Replies = append(r, prefix.Range{First: b.reply, Last: b.message})
 	}
 	b.reply = -1
 }
