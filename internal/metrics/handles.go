@@ -105,6 +105,15 @@ func (s *Set) DeleteWorker(id string) {
 	s.vecs.telemetryFailures.DeletePartialMatch(byID)
 }
 
+// keepWorkers deletes the series of all other workers: those that a late event opened again after DeleteWorker.
+func (s *Set) keepWorkers(there map[string]bool) {
+	for id := range *s.workers.byName.Load() {
+		if !there[id] {
+			s.DeleteWorker(id)
+		}
+	}
+}
+
 // Error counts an attempt that failed. class is a word of the catalogue; any other word counts as "other".
 func (w *Worker) Error(class string) {
 	i := place(classes, class)

@@ -68,7 +68,7 @@ type vectors struct {
 }
 
 // New makes the metrics of one router. collect fills in the state of the moment at each scrape; it may be nil, and it is called
-// from the scraper's goroutine with nothing held, so it may lock what it reads.
+// from the scraper's goroutine with nothing held, so it may lock what it reads. The series of workers that it does not list are deleted.
 func New(collect func(*State)) *Set {
 	r := prometheus.NewRegistry()
 	s := &Set{
@@ -96,10 +96,11 @@ func New(collect func(*State)) *Set {
 	}
 	s.models = newHandles(modelsMax, func(name string) *Model { return &Model{name: name, vecs: &s.vecs} })
 	s.workers = newHandles(workersMax, func(id string) *Worker { return &Worker{id: id, vecs: &s.vecs} })
+	keep := s.keepWorkers
 	if collect == nil {
-		collect = func(*State) {}
+		collect, keep = func(*State) {}, func(map[string]bool) {}
 	}
-	r.MustRegister(newStateCollector(collect), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(newStateCollector(collect, keep), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return s
 }
 

@@ -183,8 +183,11 @@ func TestKnownNamesAreBoundedToo(t *testing.T) {
 }
 
 func TestTheSeriesOfAWorkerGoWithIt(t *testing.T) {
-	s := full()
+	s := New(nil)
 	held := s.Worker("a")
+	held.Error("reset")
+	held.Ejected()
+	held.TelemetryFailed()
 	s.Worker("b").Error("reset")
 	s.DeleteWorker("a")
 	s.DeleteWorker("never-known")
@@ -192,10 +195,25 @@ func TestTheSeriesOfAWorkerGoWithIt(t *testing.T) {
 	held.Error("timeout") // a class it never had: no series may be opened either
 	held.Ejected()
 	text := scrape(t, s)
-	hasNot(t, text, `errors_total{class="reset",worker="a"}`, `errors_total{class="timeout",worker="a"}`, `ejections_total{worker="a"}`, `failures_total{worker="a"}`)
+	hasNot(t, text, `worker="a"`)
 	has(t, text, `warmpath_upstream_errors_total{class="reset",worker="b"} 1`)
 	s.Worker("a").Error("reset")
 	has(t, scrape(t, s), `warmpath_upstream_errors_total{class="reset",worker="a"} 1`)
+}
+
+func TestALateEventOfARemovedWorkerLeavesNoSeriesForGood(t *testing.T) {
+	there := []WorkerState{{ID: "a"}, {ID: "b"}}
+	s := New(func(s *State) { s.Workers = there })
+	s.Worker("a").Error("reset")
+	s.Worker("b").Error("reset")
+	has(t, scrape(t, s), `warmpath_upstream_errors_total{class="reset",worker="a"} 1`)
+	there = there[1:]
+	s.DeleteWorker("a")
+	s.Worker("a").Error("reset")
+	scrape(t, s)
+	text := scrape(t, s)
+	hasNot(t, text, `worker="a"`)
+	has(t, text, `warmpath_upstream_errors_total{class="reset",worker="b"} 1`)
 }
 
 func TestAScrapeSeesTheStateOfItsMoment(t *testing.T) {
