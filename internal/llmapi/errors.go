@@ -1,6 +1,7 @@
 package llmapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 )
@@ -45,59 +46,54 @@ const (
 // param names the offending field, "" for none (Anthropic has no place for it).
 func ErrorBody(d Dialect, status int, kind, message, param string) []byte {
 	if d == Anthropic {
-		b := append([]byte(`{"type":"error","error":{"type":`), quote(anthropicType(kind, status))...)
-		b = append(append(b, `,"message":`...), quote(message)...)
-		return append(b, "}}"...)
+		return fmt.Appendf(nil, `{"type":"error","error":{"type":%s,"message":%s}}`, quote(anthropicType(kind, status)), quote(message))
 	}
 	typ, code := openAIType(kind, status)
-	b := append([]byte(`{"error":{"message":`), quote(message)...)
-	b = append(append(b, `,"type":`...), quote(typ)...)
-	b = append(append(b, `,"param":`...), quoteOrNull(param)...)
-	b = append(append(b, `,"code":`...), quoteOrNull(code)...)
-	return append(b, "}}"...)
+	return fmt.Appendf(nil, `{"error":{"message":%s,"type":%s,"param":%s,"code":%s}}`,
+		quote(message), quote(typ), quoteOrNull(param), quoteOrNull(code))
 }
 
 // ErrorEvent is an error inside a stream that has begun, as a complete server-sent event. Anthropic's SDKs ignore an
 // error that has no event name; OpenAI's read the error key; Responses has a flat event of its own.
 func ErrorEvent(d Dialect, api API, kind, message string) []byte {
 	const status = 502
+	body := ErrorBody(d, status, kind, message, "")
 	if d == Anthropic {
-		b := append([]byte("event: error\ndata: "), ErrorBody(d, status, kind, message, "")...)
-		return append(b, "\n\n"...)
+		return fmt.Appendf(nil, "event: error\ndata: %s\n\n", body)
 	}
 	if api == Responses {
 		typ, code := openAIType(kind, status)
-		if code == "" {
-			code = typ
-		}
-		b := append([]byte("event: error\ndata: "+`{"type":"error","code":`), quote(code)...)
-		b = append(append(b, `,"message":`...), quote(message)...)
-		return append(b, `,"param":null,"sequence_number":0}`+"\n\n"...)
+		return fmt.Appendf(nil, `event: error`+"\n"+`data: {"type":"error","code":%s,"message":%s,"param":null,"sequence_number":0}`+"\n\n",
+			quote(cmp.Or(code, typ)), quote(message))
 	}
-	b := append([]byte("data: "), ErrorBody(d, status, kind, message, "")...)
-	return append(b, "\n\n"...)
+	return fmt.Appendf(nil, "data: %s\n\n", body)
 }
 
-// openAIType maps a kind to OpenAI's type and code. OpenAI has few types and tells causes apart by code.
+// OpenAI has few types and tells causes apart by code; type and code of the kinds that are not a type themselves.
+var openAITypes = map[string][2]string{
+	KindModel:      {KindInvalid, KindModel},
+	KindContext:    {KindInvalid, KindContext},
+	KindTooLarge:   {KindInvalid, KindTooLarge},
+	KindRateLimit:  {KindRateLimit, "rate_limit_exceeded"},
+	KindOverloaded: {"server_error", "overloaded"},
+	KindTimeout:    {"server_error", "timeout"},
+	KindUpstream:   {"server_error", "upstream_error"},
+}
+
+// openAIType maps a kind to OpenAI's type and code; no kind goes by its status, an unknown one is a type of its own.
 func openAIType(kind string, status int) (typ, code string) {
-	switch kind {
-	case KindModel, KindContext, KindTooLarge:
-		return KindInvalid, kind
-	case KindRateLimit:
-		return kind, "rate_limit_exceeded"
-	case KindOverloaded:
-		return "server_error", "overloaded"
-	case KindTimeout:
-		return "server_error", "timeout"
-	case KindUpstream:
-		return "server_error", "upstream_error"
-	case "":
-		if status >= 500 {
-			return "server_error", ""
-		}
-		return KindInvalid, ""
+	if known, ok := openAITypes[kind]; ok {
+		return known[0], known[1]
 	}
-	return kind, ""
+	if kind == "" && status >= 500 {
+		return "server_error", ""
+	}
+	return cmp.Or(kind, KindInvalid), ""
+}
+
+var anthropicByStatus = map[int]string{
+	401: KindAuth, 403: KindPermission, 404: KindNotFound, 413: KindTooLarge, 429: KindRateLimit,
+	503: KindOverloaded, 504: KindTimeout, 529: KindOverloaded,
 }
 
 // anthropicType maps a kind to one of the types that Anthropic documents; an unknown kind goes by its status.
@@ -110,26 +106,10 @@ func anthropicType(kind string, status int) string {
 	case KindInvalid, KindNotFound, KindAuth, KindPermission, KindTooLarge, KindRateLimit, KindOverloaded, KindTimeout, KindUpstream:
 		return kind
 	}
-	switch status {
-	case 401:
-		return KindAuth
-	case 403:
-		return KindPermission
-	case 404:
-		return KindNotFound
-	case 413:
-		return KindTooLarge
-	case 429:
-		return KindRateLimit
-	case 503, 529:
-		return KindOverloaded
-	case 504:
-		return KindTimeout
-	}
 	if status >= 500 {
-		return KindUpstream
+		return cmp.Or(anthropicByStatus[status], KindUpstream)
 	}
-	return KindInvalid
+	return cmp.Or(anthropicByStatus[status], KindInvalid)
 }
 
 func quoteOrNull(s string) string {
@@ -141,9 +121,6 @@ func quoteOrNull(s string) string {
 
 // quote is s as a JSON string; bytes that are not UTF-8 become U+FFFD.
 func quote(s string) string {
-	b, err := json.Marshal(s)
-	if err != nil { // cannot be for a string
-		return `""`
-	}
+	b, _ := json.Marshal(s) // cannot fail for a string
 	return string(b)
 }

@@ -72,7 +72,7 @@ func TestPathsNameTheirAPI(t *testing.T) {
 	}
 	for _, c := range cases {
 		if api, d := Route(c.method, c.path); api != c.api || d != c.dialect {
-			t.Errorf("%s %s: %s, %s", c.method, c.path, api, d)
+			t.Errorf("%s %s: %s, dialect %d", c.method, c.path, api, d)
 		}
 	}
 	for path, want := range map[string]string{

@@ -29,23 +29,10 @@ func (e *event) read(data []byte) bool {
 }
 
 func (e *event) field(s *scanner, key []byte, val int) (end int) {
+	c := s.peek(val)
 	switch string(key) {
-	case "id":
-		return contents(s, val, 1, &e.id)
-	case "type":
-		end = contents(s, val, 1, &e.kind)
-		e.isError = e.isError || string(e.kind.Of(s.b)) == "error"
-		return end
-	case "object": // an old form of vLLM's errors: flat, {"object":"error","message":...,"type":...}
-		if end = s.value(val, 1); end > 0 && string(s.b[val:end]) == `"error"` {
-			e.isError = true
-		}
-		return end
-	case "status":
-		return contents(s, val, 1, &e.status)
 	case "usage":
-		end, object := e.counts.readUsage(s, val, 1)
-		e.hasUsage = object
+		end, e.hasUsage = e.counts.readUsage(s, val, 1)
 		return end
 	case "timings":
 		return e.counts.readTimings(s, val, 1)
@@ -54,79 +41,62 @@ func (e *event) field(s *scanner, key []byte, val int) (end int) {
 	case "delta":
 		return e.delta(s, val, 1)
 	case "error":
-		if c := s.peek(val); c == '{' || c == '"' {
+		if c == '{' || c == '"' {
 			e.isError = true
+			return e.failure(s, val, 1)
 		}
-		return e.failure(s, val, 1)
-	case "code":
-		return contents(s, val, 1, &e.errCode)
-	case "message":
-		if s.peek(val) == '"' {
-			return contents(s, val, 1, &e.errText)
-		}
-		return e.envelope(s, val)
 	case "response":
 		return e.envelope(s, val)
-	}
-	return s.value(val, 1)
-}
-
-// contents notes the contents of a string, the digits of a number, and nothing of any other value.
-func contents(s *scanner, val, depth int, into *Span) int {
-	end := s.value(val, depth)
-	if end > 0 {
-		switch c := s.b[val]; {
-		case c == '"':
-			*into = Span{val + 1, end - 1}
-		case c >= '0' && c <= '9':
-			*into = Span{val, end}
+	case "message":
+		if c == '{' {
+			return e.envelope(s, val)
 		}
+	}
+	if end = s.value(val, 1); end < 0 {
+		return -1
+	}
+	word := s.word(Span{val, end})
+	switch string(key) {
+	case "id":
+		e.id = word
+	case "type":
+		e.kind = word
+		e.isError = e.isError || string(word.Of(s.b)) == "error"
+	case "object": // an old form of vLLM's errors: flat, {"object":"error","message":...,"type":...}
+		e.isError = e.isError || string(word.Of(s.b)) == "error"
+	case "status":
+		e.status = word
+	case "code":
+		e.errCode = word
+	case "message":
+		e.errText = word
 	}
 	return end
 }
 
 // envelope reads the object that Anthropic's message_start and the events of Responses carry.
 func (e *event) envelope(s *scanner, val int) int {
-	if s.peek(val) != '{' {
-		return s.value(val, 1)
+	id, status, usage, failure := absent, absent, absent, absent
+	end := s.pick(val, 1, wanted{"id", &id}, wanted{"status", &status}, wanted{"usage", &usage}, wanted{"error", &failure})
+	e.id, e.status = s.word(id), s.word(status)
+	if usage.Found() {
+		_, e.hasUsage = e.counts.readUsage(s, usage.Start, 2)
 	}
-	m := s.object(val, 1)
-	for m.next() {
-		switch string(m.key) {
-		case "id":
-			m.i = contents(s, m.val, m.depth, &e.id)
-		case "status":
-			m.i = contents(s, m.val, m.depth, &e.status)
-		case "usage":
-			m.i, e.hasUsage = e.counts.readUsage(s, m.val, m.depth)
-		case "error":
-			m.i = e.failure(s, m.val, m.depth)
-		default:
-			m.i = s.value(m.val, m.depth)
-		}
+	if failure.Found() {
+		e.failure(s, failure.Start, 2)
 	}
-	return m.i
+	return end
 }
 
 // failure reads an error object or string.
 func (e *event) failure(s *scanner, val, depth int) int {
-	if s.peek(val) != '{' {
-		return contents(s, val, depth, &e.errText)
+	kind, code, text := absent, absent, absent
+	end := s.pick(val, depth, wanted{"type", &kind}, wanted{"code", &code}, wanted{"message", &text})
+	if end > 0 && s.b[val] == '"' {
+		text = Span{val, end}
 	}
-	m := s.object(val, depth)
-	for m.next() {
-		switch string(m.key) {
-		case "type":
-			m.i = contents(s, m.val, m.depth, &e.errType)
-		case "code":
-			m.i = contents(s, m.val, m.depth, &e.errCode)
-		case "message":
-			m.i = contents(s, m.val, m.depth, &e.errText)
-		default:
-			m.i = s.value(m.val, m.depth)
-		}
-	}
-	return m.i
+	e.errType, e.errCode, e.errText = s.word(kind), s.word(code), s.word(text)
+	return end
 }
 
 // choices counts the choices whose delta or text has content.
@@ -134,28 +104,18 @@ func (e *event) choices(s *scanner, val int) int {
 	if s.peek(val) != '[' {
 		return s.value(val, 1)
 	}
-	e.noChoices = true
+	n := 0
 	list := s.array(val, 1)
-	for list.next() {
-		e.noChoices = false
-		if s.peek(list.val) != '{' {
-			list.i = s.value(list.val, list.depth)
-			continue
-		}
-		m := s.object(list.val, list.depth)
-		for m.next() {
-			switch string(m.key) {
-			case "delta", "text":
-				m.i = e.delta(s, m.val, m.depth)
-			default:
-				m.i = s.value(m.val, m.depth)
+	for ; list.next(); n++ {
+		delta, text := absent, absent
+		list.i = s.pick(list.val, list.depth, wanted{"delta", &delta}, wanted{"text", &text})
+		for _, v := range [...]Span{delta, text} {
+			if v.Found() {
+				e.delta(s, v.Start, list.depth+1)
 			}
 		}
-		list.i = m.i
 	}
-	if list.i < 0 {
-		e.noChoices = false
-	}
+	e.noChoices = n == 0 && list.i > 0
 	return list.i
 }
 

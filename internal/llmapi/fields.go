@@ -87,8 +87,11 @@ type walker struct {
 	wrong *FieldError
 }
 
-func (w *walker) refuse(at int, field, want string) int {
-	w.wrong = &FieldError{Field: field, Want: want, Offset: at}
+// refuse names the field whose value at val has the wrong type, unless that is not JSON at all.
+func (w *walker) refuse(val, depth int, field, want string) int {
+	if w.value(val, depth) >= 0 {
+		w.wrong = &FieldError{Field: field, Want: want, Offset: val}
+	}
 	return -1
 }
 
@@ -117,26 +120,26 @@ func (w *walker) control(key []byte, val int) (end int, known bool) {
 	case "stream_options":
 		return w.streamOptions(val), true
 	case "max_completion_tokens":
-		return w.integer(val, &r.limits[limitCompletion]), true
+		return w.integer(val, &r.limits[0]), true
 	case "max_output_tokens":
-		return w.integer(val, &r.limits[limitOutput]), true
+		return w.integer(val, &r.limits[1]), true
 	case "max_tokens":
-		return w.integer(val, &r.limits[limitTokens]), true
+		return w.integer(val, &r.limits[2]), true
 	case "n_predict":
-		return w.integer(val, &r.limits[limitPredict]), true
+		return w.integer(val, &r.limits[3]), true
 	case "priority":
 		return w.integer(val, &r.Priority), true
 	case "n":
 		end = w.integer(val, &r.N)
 		r.N = max(r.N, 1)
 	case "cache_salt":
-		return w.name(val, 1, nameSalt), true
+		return w.name(val, nameSalt), true
 	case "prompt_cache_key":
-		return w.name(val, 1, nameCacheKey), true
+		return w.name(val, nameCacheKey), true
 	case "user":
-		return w.name(val, 1, nameUser), true
+		return w.name(val, nameUser), true
 	case "previous_response_id":
-		return w.name(val, 1, namePrevious), true
+		return w.name(val, namePrevious), true
 	case "conversation":
 		return w.nameIn(val, nameConversation, "id"), true
 	case "metadata":
@@ -149,16 +152,11 @@ func (w *walker) control(key []byte, val int) (end int, known bool) {
 
 func (w *walker) model(val int) int {
 	end := w.value(val, 1)
-	if end < 0 {
-		return -1
-	}
 	w.r.ModelSpan = absent
-	switch w.b[val] {
-	case '"':
+	if c := w.peek(val); c == '"' {
 		w.r.ModelSpan = Span{val, end}
-	case 'n':
-	default:
-		return w.refuse(val, "model", "a string")
+	} else if c != 'n' {
+		return w.refuse(val, 1, "model", "a string")
 	}
 	return end
 }
@@ -168,14 +166,15 @@ func (w *walker) model(val int) int {
 func (w *walker) integer(val int, n *int) int {
 	end := w.value(val, 1)
 	if end > 0 {
-		*n = clamp(w.b[val:end])
+		f, _ := whole(w.b[val:end])
+		*n = int(max(-countMax, min(countMax, f)))
 	}
 	return end
 }
 
 // name notes the contents of a string; any other value, null included, is no name.
-func (w *walker) name(val, depth, which int) int {
-	end := w.value(val, depth)
+func (w *walker) name(val, which int) int {
+	end := w.value(val, 1)
 	w.r.names[which] = absent
 	if end > 0 && w.b[val] == '"' {
 		w.r.names[which] = Span{val + 1, end - 1}
@@ -186,44 +185,27 @@ func (w *walker) name(val, depth, which int) int {
 // nameIn notes a string, or the string under a key of an object.
 func (w *walker) nameIn(val, which int, key string) int {
 	if w.peek(val) != '{' {
-		return w.name(val, 1, which)
+		return w.name(val, which)
 	}
+	found := absent
+	end := w.pick(val, 1, wanted{key, &found})
 	w.r.names[which] = absent
-	m := w.object(val, 1)
-	for m.next() {
-		if string(m.key) == key {
-			m.i = w.name(m.val, m.depth, which)
-		} else {
-			m.i = w.value(m.val, m.depth)
-		}
+	if found.Found() && w.b[found.Start] == '"' {
+		w.r.names[which] = w.word(found)
 	}
-	return m.i
+	return end
 }
 
 func (w *walker) streamOptions(val int) int {
-	r := w.r
-	r.IncludeUsage = false
-	r.options = streamOptions{include: absent, null: w.peek(val) == 'n', object: w.peek(val) == '{', empty: true}
-	if !r.options.object {
-		end := w.value(val, 1)
-		r.StreamOptions = Span{val, end}
-		return end
+	include, continuous := absent, absent
+	end := w.pick(val, 1, wanted{"include_usage", &include}, wanted{"continuous_usage_stats", &continuous})
+	yes := func(v Span) bool { return v.Found() && w.b[v.Start] == 't' }
+	w.r.StreamOptions, w.r.IncludeUsage = Span{val, end}, yes(include)
+	w.r.options = streamOptions{include: include, continuous: yes(continuous), kind: w.peek(val)}
+	if w.r.options.kind == '{' && w.peek(w.space(val+1)) == '}' {
+		w.r.options.kind = 'n'
 	}
-	m := w.object(val, 1)
-	for m.next() {
-		m.i = w.value(m.val, m.depth)
-		r.options.empty = false
-		yes := w.peek(m.val) == 't'
-		switch string(m.key) {
-		case "include_usage":
-			r.options.include = Span{m.val, m.i}
-			r.IncludeUsage = yes
-		case "continuous_usage_stats":
-			r.options.continuous = yes
-		}
-	}
-	r.StreamOptions = Span{val, m.i}
-	return m.i
+	return end
 }
 
 // section reads a field that enters the prompt, and skips all others. A field that comes again replaces what it said

@@ -4,19 +4,15 @@ import "bytes"
 
 // keepLine keeps the beginning of a line whose end has not come.
 func (s *Stream) keepLine(part []byte) {
-	if s.over != fits {
+	if s.over != 0 || len(part) == 0 {
 		return
 	}
-	if len(s.line)+len(part) <= eventBytesMax {
-		s.line = append(s.line, part...)
+	if len(s.line)+len(part) > eventBytesMax {
+		s.over = max(1, append(s.line, part[0])[0]) // a NUL counts as a byte, too
+		s.line = s.line[:0]
 		return
 	}
-	first := append(s.line, part[:1]...)[0]
-	s.line = s.line[:0]
-	s.over = longField
-	if first == ':' {
-		s.over = longComment
-	}
+	s.line = append(s.line, part...)
 }
 
 // keepData moves the event's data out of the bytes being fed, which are the caller's again.
@@ -29,13 +25,13 @@ func (s *Stream) keepData() {
 
 // takeLine takes a line, or the end of a line that began earlier, without its terminator.
 func (s *Stream) takeLine(end []byte) verdict {
-	if len(s.line) == 0 && s.over == fits && len(end) <= eventBytesMax {
+	if len(s.line) == 0 && s.over == 0 && len(end) <= eventBytesMax {
 		return s.judge(end)
 	}
 	s.keepLine(end)
 	v := s.judge(s.line)
 	s.keepData()
-	s.line, s.over = s.line[:0], fits
+	s.line, s.over = s.line[:0], 0
 	return v
 }
 
@@ -45,14 +41,14 @@ func (s *Stream) judge(line []byte) verdict {
 		line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
 	}
 	switch {
-	case s.over == longField:
-		s.open, s.skip = true, true
-		return inside
-	case s.over == longComment || len(line) > 0 && line[0] == ':':
+	case s.over == ':' || len(line) > 0 && line[0] == ':':
 		if s.open {
 			return inside
 		}
 		return free
+	case s.over != 0:
+		s.open, s.skip = true, true
+		return inside
 	case len(line) == 0:
 		if s.open {
 			return s.endEvent()

@@ -28,13 +28,6 @@ const (
 	Anthropic
 )
 
-func (d Dialect) String() string {
-	if d == Anthropic {
-		return "anthropic"
-	}
-	return "openai"
-}
-
 // API is one request shape.
 type API uint8
 
@@ -66,27 +59,17 @@ func (a API) Dialect() Dialect {
 	return OpenAI
 }
 
+var routes = map[string]API{
+	"/chat/completions": Chat, "/completions": Completions, "/embeddings": Embeddings, "/responses": Responses,
+	"/messages": Messages, "/messages/count_tokens": CountTokens,
+}
+
 // Route names the API behind a URL path. The /v1 prefix is optional, as it is in the engines; a query string and one
 // trailing slash are ignored. Anything but a POST to a known path is Other, and Anthropic's only below /v1/messages.
 func Route(method, path string) (API, Dialect) {
 	path, _, _ = strings.Cut(path, "?")
-	path = strings.TrimSuffix(path, "/")
-	path = strings.TrimPrefix(path, "/v1")
-	api := Other
-	switch path {
-	case "/chat/completions":
-		api = Chat
-	case "/completions":
-		api = Completions
-	case "/embeddings":
-		api = Embeddings
-	case "/responses":
-		api = Responses
-	case "/messages":
-		api = Messages
-	case "/messages/count_tokens":
-		api = CountTokens
-	}
+	path = strings.TrimPrefix(strings.TrimSuffix(path, "/"), "/v1")
+	api := routes[path]
 	dialect := api.Dialect()
 	if strings.HasPrefix(path, "/messages/") {
 		dialect = Anthropic

@@ -32,11 +32,8 @@ func (w *walker) raw(val, depth int) int {
 
 // messages walks a list of messages.
 func (w *walker) messages(val int, field string) int {
-	if c := w.peek(val); c != '[' {
-		if w.value(val, 1) < 0 {
-			return -1
-		}
-		return w.refuse(val, field, "an array")
+	if w.peek(val) != '[' {
+		return w.refuse(val, 1, field, "an array")
 	}
 	list := w.array(val, 1)
 	for list.next() {
@@ -47,28 +44,22 @@ func (w *walker) messages(val int, field string) int {
 
 // items walks what Responses has for messages: a string stands for one message of the user.
 func (w *walker) items(val int) int {
-	switch w.peek(val) {
-	case '"':
-		end := w.text(val, 1)
-		w.mark(MessageEnd, end)
-		return end
-	case '[':
+	if w.peek(val) == '[' {
 		return w.messages(val, "input")
 	}
-	if w.value(val, 1) < 0 {
-		return -1
+	if w.peek(val) != '"' {
+		return w.refuse(val, 1, "input", "a string or an array")
 	}
-	return w.refuse(val, "input", "a string or an array")
+	end := w.text(val, 1)
+	w.mark(MessageEnd, end)
+	return end
 }
 
 // message walks one message or item: its role comes first whatever the order of its members, and what the model
 // generated is marked as a reply.
 func (w *walker) message(val, depth int, field string) int {
-	if c := w.peek(val); c != '{' {
-		if w.value(val, depth) < 0 {
-			return -1
-		}
-		return w.refuse(val, field, "an array of objects")
+	if w.peek(val) != '{' {
+		return w.refuse(val, depth, field, "an array of objects")
 	}
 	r := w.r
 	first := len(r.scratch)
@@ -78,9 +69,10 @@ func (w *walker) message(val, depth int, field string) int {
 	for m.next() {
 		switch string(m.key) {
 		case "role":
-			if m.i = w.value(m.val, m.depth); m.i > 0 && w.b[m.val] != '"' {
-				return w.refuse(m.val, field+".role", "a string")
+			if w.peek(m.val) != '"' {
+				return w.refuse(m.val, m.depth, field+".role", "a string")
 			}
+			m.i = w.value(m.val, m.depth)
 			role = Span{m.val + 1, m.i - 1}
 		case "type":
 			if m.i = w.value(m.val, m.depth); w.peek(m.val) == '"' {
@@ -166,10 +158,10 @@ func (w *walker) inputs(val, depth int, field string) (end, prompts, ids int) {
 	case c == '"' || c == '{':
 		return w.block(val, depth), 1, 0
 	case c != '[':
-		if end = w.value(val, depth); end > 0 && w.r.API != Other {
-			end = w.refuse(val, field, "a string or an array")
+		if w.r.API != Other {
+			return w.refuse(val, depth, field, "a string or an array"), 0, 0
 		}
-		return end, 0, 0
+		return w.value(val, depth), 0, 0
 	}
 	list := w.array(val, depth)
 	run := absent

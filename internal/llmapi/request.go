@@ -1,6 +1,9 @@
 package llmapi
 
-import "bytes"
+import (
+	"bytes"
+	"cmp"
+)
 
 // PartKind says what a Part's bytes are.
 type PartKind uint8
@@ -57,7 +60,7 @@ type Request struct {
 	scratch  []Part // sections in the body's order
 	sections [len(places)]section
 	names    [nameCount]Span // raw contents of the strings above
-	limits   [limitCount]int // the fields that bound the answer
+	limits   [4]int          // max_completion_tokens, max_output_tokens, max_tokens, n_predict: the newer before the older
 	options  streamOptions
 	edit     [1]Edit
 }
@@ -70,24 +73,7 @@ type section struct {
 	tokens   int32 // token ids
 }
 
-const (
-	nameSalt = iota
-	nameCacheKey
-	nameConversation
-	nameMetadataUser
-	nameUser
-	namePrevious
-	nameCount
-)
-
-// In the order of preference: the newer field of each API before the one it replaced.
-const (
-	limitCompletion = iota // max_completion_tokens
-	limitOutput            // max_output_tokens
-	limitTokens            // max_tokens
-	limitPredict           // n_predict
-	limitCount
-)
+const nameSalt, nameCacheKey, nameConversation, nameMetadataUser, nameUser, namePrevious, nameCount = 0, 1, 2, 3, 4, 5, 6
 
 // Scan reads body as a request of that API and fills r. Errors are *SyntaxError (not JSON, not an object, nested
 // deeper than DepthMax, not UTF-8) and *FieldError (a field that routing needs has the wrong type). A byte order mark
@@ -153,14 +139,8 @@ func (r *Request) finish(body []byte, start int, old remembered) {
 	r.CacheSalt = name(nameSalt, old.salt)
 	r.Conversation = name(nameConversation, old.conversation)
 	r.PreviousResponse = name(namePrevious, old.previous)
-	if r.User = name(nameMetadataUser, old.user); r.User == "" {
-		r.User = name(nameUser, old.user)
-	}
-	if r.Session = name(nameCacheKey, old.session); r.Session == "" {
-		if r.Session = r.Conversation; r.Session == "" {
-			r.Session = r.User
-		}
-	}
+	r.User = cmp.Or(name(nameMetadataUser, old.user), name(nameUser, old.user))
+	r.Session = cmp.Or(name(nameCacheKey, old.session), r.Conversation, r.User)
 	for _, n := range r.limits {
 		if n > 0 {
 			r.MaxTokens = n

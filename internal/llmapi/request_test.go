@@ -146,7 +146,7 @@ func TestJSN04MalformedBodiesAreNamedWithTheirOffset(t *testing.T) {
 		{`"x"`, 0, "not a JSON object"},
 		{`null`, 0, "not a JSON object"},
 		{`{"model":"m"} x`, 14, "data after"},
-		{`{"model":"m"`, 12, "comma or the end of the object"},
+		{`{"model":"m"`, 12, "comma or the closing"},
 		{`{"model":"m",}`, 13, "string as name"},
 		{`{"a":[1,]}`, 8, "expected a value"},
 		{`{"a":tru}`, 5, "expected a value"},
@@ -166,7 +166,7 @@ func TestJSN04MalformedBodiesAreNamedWithTheirOffset(t *testing.T) {
 		{"{\"a\":\"\xff\"}", 6, "UTF-8"},
 		{"{\"a\":\"\xed\xa0\x80\"}", 6, "UTF-8"},
 		{"\xff\xfe{\x00}\x00", 0, "not a JSON object"},
-		{"{\"messages\":[{\"role\":\"user\",\"content\":\"x\"]}", 41, "comma or the end of the object"},
+		{"{\"messages\":[{\"role\":\"user\",\"content\":\"x\"]}", 41, "comma or the closing"},
 	}
 	for _, c := range cases {
 		for api := Other; api <= CountTokens; api++ {

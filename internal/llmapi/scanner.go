@@ -10,7 +10,10 @@ import (
 // no real request comes near either.
 const DepthMax = 512
 
-const deep = "nested deeper than 512 levels"
+const (
+	deep     = "nested deeper than 512 levels"
+	unclosed = "expected a comma or the closing bracket"
+)
 
 // scanner walks JSON in place. Its methods take the index of a first byte and return the index after the last one,
 // or -1 once the text is not JSON; at and what then say where and why. It is as strict as the engines' own parsers
@@ -194,19 +197,12 @@ func (s *scanner) value(i, depth int) int {
 				break
 			}
 			if object != (c == '}') || !object && c != ']' {
-				return s.fail(i, "expected a comma or the end of the "+container(object))
+				return s.fail(i, unclosed)
 			}
 			i++
 			level--
 		}
 	}
-}
-
-func container(object bool) string {
-	if object {
-		return "object"
-	}
-	return "array"
 }
 
 // key skips a member's name and its colon.
@@ -230,22 +226,22 @@ func (s *scanner) scalar(i int, c byte) int {
 	case c == '-' || c >= '0' && c <= '9':
 		return s.number(i)
 	case c == 't':
-		return s.word(i, "true")
+		return s.literal(i, "true")
 	case c == 'f':
-		return s.word(i, "false")
+		return s.literal(i, "false")
 	case c == 'n':
-		return s.word(i, "null")
+		return s.literal(i, "null")
 	case c == 'N' && s.lenient:
-		return s.word(i, "NaN")
+		return s.literal(i, "NaN")
 	case c == 'I' && s.lenient:
-		return s.word(i, "Infinity")
+		return s.literal(i, "Infinity")
 	case i >= len(s.b):
 		return s.fail(i, "unexpected end")
 	}
 	return s.fail(i, "expected a value")
 }
 
-func (s *scanner) word(i int, w string) int {
+func (s *scanner) literal(i int, w string) int {
 	if end := i + len(w); end <= len(s.b) && string(s.b[i:end]) == w {
 		return end
 	}
@@ -257,7 +253,7 @@ func (s *scanner) number(i int) int {
 	if s.b[i] == '-' {
 		i++
 		if s.lenient && s.peek(i) == 'I' {
-			return s.word(i, "Infinity")
+			return s.literal(i, "Infinity")
 		}
 	}
 	switch c := s.peek(i); {

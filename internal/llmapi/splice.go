@@ -26,16 +26,14 @@ func Splice(body []byte, edits ...Edit) []byte {
 // streamOptions is where usage can be asked for.
 type streamOptions struct {
 	open       int  // the body's opening brace
-	object     bool // stream_options is an object
-	null       bool // or null
-	empty      bool // an object without members
+	kind       byte // first byte of the value: '{' has members, 'n' is null or an object without members
 	include    Span // the value of the last include_usage
 	continuous bool // continuous_usage_stats is set: with usage on, every event would carry it
 }
 
 var (
-	optionWhole  = []byte(`{"include_usage":true}`)
 	optionField  = []byte(`"stream_options":{"include_usage":true},`)
+	optionWhole  = []byte(`{"include_usage":true}`)
 	optionMember = []byte(`"include_usage":true,`)
 	optionTrue   = []byte(`true`)
 )
@@ -52,14 +50,12 @@ func (r *Request) InjectUsage(body []byte) []Edit {
 	switch {
 	case !r.StreamOptions.Found():
 		*e = Edit{Span{o.open + 1, o.open + 1}, optionField}
-	case o.null:
+	case o.kind == 'n':
 		*e = Edit{r.StreamOptions, optionWhole}
-	case !o.object || o.continuous:
+	case o.kind != '{' || o.continuous:
 		return nil
 	case o.include.Found():
 		*e = Edit{o.include, optionTrue}
-	case o.empty:
-		*e = Edit{r.StreamOptions, optionWhole}
 	default:
 		at := r.StreamOptions.Start + 1
 		*e = Edit{Span{at, at}, optionMember}

@@ -24,41 +24,23 @@ type Stream struct {
 	counts   tally
 	event    event
 
-	line     []byte   // a line that began in an earlier Feed
-	over     overflow // that line is too long to keep
-	begun    bool     // the first line is behind us (it may carry a byte order mark)
-	open     bool     // an event is in progress
-	skip     bool     // the event in progress is too long to observe
+	line     []byte // a line that began in an earlier Feed
+	over     byte   // first byte of that line when it is too long to keep
+	begun    bool   // the first line is behind us (it may carry a byte order mark)
+	open     bool   // an event is in progress
+	skip     bool   // the event in progress is too long to observe
 	hasData  bool
 	errName  bool   // the event is named "error"
 	pings    int    // events that say nothing
 	data     []byte // the event's data: aliases the bytes being fed until Feed returns
 	dataKept []byte // backs data from one Feed to the next
 
-	held []byte // bytes of the event in progress, not forwarded yet
-	out  []byte // what Feed returns when it is not a piece of its argument
-	pass bool   // the event in progress is forwarded as it comes
-	lf   afterCR
+	held []byte  // bytes of the event in progress, not forwarded yet
+	out  []byte  // what Feed returns when it is not a piece of its argument
+	pass bool    // the event in progress is forwarded as it comes
+	cr   bool    // the last byte was a carriage return: a line feed may complete it
+	last verdict // on the line that it ended
 }
-
-// overflow tells what became of a line that is too long.
-type overflow uint8
-
-const (
-	fits overflow = iota
-	longField
-	longComment
-)
-
-// afterCR says to whom a line feed belongs that follows a carriage return at the end of a Feed.
-type afterCR uint8
-
-const (
-	noCR afterCR = iota
-	crForwarded
-	crDropped
-	crHeld
-)
 
 // Reset prepares s for a new stream. withholdUsage drops the usage event that the client did not ask for.
 func (s *Stream) Reset(api API, withholdUsage bool) {
@@ -84,17 +66,17 @@ const (
 func (s *Stream) Feed(b []byte) (forward []byte) {
 	s.out = s.out[:0]
 	from, event, i := 0, 0, 0 // b[from:event] may leave, b[event:] belongs to the event in progress
-	if s.lf != noCR && len(b) > 0 {
-		if b[0] == '\n' {
+	if s.cr && len(b) > 0 {
+		s.cr = false
+		if b[0] == '\n' { // it goes where its line went
 			i = 1
-			if s.lf != crHeld {
+			if s.last != inside {
 				event = 1
 			}
-			if s.lf == crDropped {
+			if s.last == endDrop {
 				from = 1
 			}
 		}
-		s.lf = noCR
 	}
 	lf := -1 // the next line feed, looked for once
 	for i < len(b) {
@@ -118,11 +100,9 @@ func (s *Stream) Feed(b []byte) (forward []byte) {
 		if atCR && next < len(b) && b[next] == '\n' {
 			next++
 		}
-		v := s.takeLine(b[i:end])
-		from, event = s.route(v, b, from, event, next)
-		if atCR && next == end+1 && next == len(b) {
-			s.lf = [...]afterCR{inside: crHeld, free: crForwarded, endKeep: crForwarded, endDrop: crDropped}[v]
-		}
+		s.last = s.takeLine(b[i:end])
+		s.cr = atCR && next == end+1 && next == len(b)
+		from, event = s.route(s.last, b, from, event, next)
 		i = next
 	}
 	s.keepData()
@@ -154,7 +134,7 @@ func (s *Stream) release(b []byte, from, event int) []byte {
 	if s.pass || len(s.held)+len(b)-event > eventBytesMax {
 		s.out = append(s.out, s.held...)
 		s.held = s.held[:0]
-		s.pass = s.pass || s.open || len(s.line) > 0 || s.over != fits
+		s.pass = s.pass || s.open || len(s.line) > 0 || s.over != 0
 		event = len(b)
 	}
 	s.held = append(s.held, b[event:]...)
@@ -168,7 +148,7 @@ func (s *Stream) release(b []byte, from, event int) []byte {
 // Flush ends the stream and returns what was held back. An event whose last line end is missing is observed when it
 // is whole all the same; half an event is not one.
 func (s *Stream) Flush() []byte {
-	if len(s.line) > 0 || s.over != fits {
+	if len(s.line) > 0 || s.over != 0 {
 		s.takeLine(nil)
 	}
 	if s.hasData && !s.skip && (finished(s.data) || s.event.read(s.data)) && s.endEvent() == endDrop {

@@ -32,16 +32,8 @@ func ScanReply(api API, body []byte) Answer {
 type tally [tallyCount]reported
 
 const (
-	prompt = iota
-	input
-	completion
-	cached
-	cacheRead
-	cacheCreation
-	timedCached
-	timedPrompt
-	timedCompletion
-	tallyCount
+	prompt, input, completion, cached, cacheRead, cacheCreation = 0, 1, 2, 3, 4, 5
+	timedCached, timedPrompt, timedCompletion, tallyCount       = 6, 7, 8, 9
 )
 
 // reported is a count and whether it came.
@@ -50,28 +42,27 @@ type reported struct {
 	ok bool
 }
 
+func (r reported) or(instead reported) reported {
+	if r.ok {
+		return r
+	}
+	return instead
+}
+
 // usage weighs the fields of one dialect against each other.
 func (t *tally) usage(api API) Usage {
-	p, h, c := t[prompt], t[cached], t[completion]
-	if !p.ok {
-		p = t[input]
-		if p.ok && api.Dialect() == Anthropic { // its input_tokens leave out what was read from or written to the cache
-			p.n += t[cacheRead].n + t[cacheCreation].n
-		}
+	in := t[input]
+	if in.ok && api.Dialect() == Anthropic { // its input_tokens leave out what was read from or written to the cache
+		in.n += t[cacheRead].n + t[cacheCreation].n
 	}
-	if !p.ok && t[timedPrompt].ok {
-		p = reported{t[timedPrompt].n + t[timedCached].n, true}
+	timed := reported{t[timedPrompt].n + t[timedCached].n, t[timedPrompt].ok}
+	p := t[prompt].or(in).or(timed)
+	h := t[cached].or(t[cacheRead]).or(t[timedCached])
+	c := t[completion].or(t[timedCompletion])
+	if !p.ok { // what was cached of an unknown prompt says nothing
+		p, h = reported{}, reported{}
 	}
-	if !h.ok {
-		h = t[cacheRead]
-	}
-	if !h.ok {
-		h = t[timedCached]
-	}
-	if !c.ok {
-		c = t[timedCompletion]
-	}
-	if p.ok && h.n > p.n {
+	if h.n > p.n {
 		h = reported{}
 	}
 	return Usage{
@@ -92,71 +83,37 @@ func (t *tally) merge(u *tally) {
 
 // readUsage reads a usage object; false when it is none.
 func (t *tally) readUsage(s *scanner, val, depth int) (end int, object bool) {
-	if s.peek(val) != '{' {
-		return s.value(val, depth), false
+	v := [...]Span{absent, absent, absent, absent, absent, absent, absent, absent}
+	end = s.pick(val, depth,
+		wanted{"prompt_tokens", &v[0]}, wanted{"input_tokens", &v[1]}, wanted{"completion_tokens", &v[2]}, wanted{"output_tokens", &v[3]},
+		wanted{"cache_read_input_tokens", &v[4]}, wanted{"cache_creation_input_tokens", &v[5]},
+		wanted{"prompt_tokens_details", &v[6]}, wanted{"input_tokens_details", &v[7]})
+	for i, slot := range [...]int{prompt, input, completion, completion, cacheRead, cacheCreation} {
+		t.read(s, slot, v[i])
 	}
-	m := s.object(val, depth)
-	for m.next() {
-		switch string(m.key) {
-		case "prompt_tokens":
-			m.i = t[prompt].read(s, m.val, m.depth)
-		case "input_tokens":
-			m.i = t[input].read(s, m.val, m.depth)
-		case "completion_tokens", "output_tokens":
-			m.i = t[completion].read(s, m.val, m.depth)
-		case "cache_read_input_tokens":
-			m.i = t[cacheRead].read(s, m.val, m.depth)
-		case "cache_creation_input_tokens":
-			m.i = t[cacheCreation].read(s, m.val, m.depth)
-		case "prompt_tokens_details", "input_tokens_details":
-			m.i = t[cached].readIn(s, m.val, m.depth, "cached_tokens")
-		default:
-			m.i = s.value(m.val, m.depth)
+	for _, details := range v[6:] {
+		if details.Found() {
+			found := absent
+			s.pick(details.Start, depth+1, wanted{"cached_tokens", &found})
+			t.read(s, cached, found)
 		}
 	}
-	return m.i, m.i > 0
+	return end, end > 0 && s.b[val] == '{'
 }
 
 // readTimings reads llama.cpp's timings: tokens taken from the cache, tokens prefilled, tokens generated.
 func (t *tally) readTimings(s *scanner, val, depth int) int {
-	if s.peek(val) != '{' {
-		return s.value(val, depth)
-	}
-	m := s.object(val, depth)
-	for m.next() {
-		switch string(m.key) {
-		case "cache_n":
-			m.i = t[timedCached].read(s, m.val, m.depth)
-		case "prompt_n":
-			m.i = t[timedPrompt].read(s, m.val, m.depth)
-		case "predicted_n":
-			m.i = t[timedCompletion].read(s, m.val, m.depth)
-		default:
-			m.i = s.value(m.val, m.depth)
-		}
-	}
-	return m.i
-}
-
-func (r *reported) read(s *scanner, val, depth int) int {
-	end := s.value(val, depth)
-	if end > 0 {
-		r.n, r.ok = count(s.b[val:end])
+	v := [...]Span{absent, absent, absent}
+	end := s.pick(val, depth, wanted{"cache_n", &v[0]}, wanted{"prompt_n", &v[1]}, wanted{"predicted_n", &v[2]})
+	for i, slot := range [...]int{timedCached, timedPrompt, timedCompletion} {
+		t.read(s, slot, v[i])
 	}
 	return end
 }
 
-func (r *reported) readIn(s *scanner, val, depth int, key string) int {
-	if s.peek(val) != '{' {
-		return s.value(val, depth)
+// read takes a count that was reported; a negative or absurd one is none.
+func (t *tally) read(s *scanner, slot int, value Span) {
+	if f, ok := whole(value.Of(s.b)); ok && f >= 0 && f <= countMax {
+		t[slot] = reported{int(f), true}
 	}
-	m := s.object(val, depth)
-	for m.next() {
-		if string(m.key) == key {
-			m.i = r.read(s, m.val, m.depth)
-		} else {
-			m.i = s.value(m.val, m.depth)
-		}
-	}
-	return m.i
 }

@@ -1,8 +1,10 @@
 package llmapi
 
 import (
+	"bytes"
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -50,7 +52,7 @@ func (c *cursor) next() bool {
 	}
 	if c.begun {
 		if b != ',' {
-			c.i = s.fail(c.i, "expected a comma or the end of the "+container(c.close == '}'))
+			c.i = s.fail(c.i, unclosed)
 			return false
 		}
 		c.i = s.space(c.i + 1)
@@ -83,6 +85,42 @@ func (c *cursor) name() bool {
 	return true
 }
 
+// wanted is a member to look for and where to note its value, whole; absent is what it is before.
+type wanted struct {
+	key  string
+	into *Span
+}
+
+// pick notes the values of some members of an object, the last of duplicates; any other value it only skips.
+func (s *scanner) pick(val, depth int, want ...wanted) int {
+	if s.peek(val) != '{' {
+		return s.value(val, depth)
+	}
+	m := s.object(val, depth)
+	for m.next() {
+		m.i = s.value(m.val, m.depth)
+		for _, w := range want {
+			if string(m.key) == w.key && m.i > 0 {
+				*w.into = Span{m.val, m.i}
+			}
+		}
+	}
+	return m.i
+}
+
+// word is the contents of a string and the digits of a number; any other value has none.
+func (s *scanner) word(value Span) Span {
+	if value.Found() {
+		switch c := s.b[value.Start]; {
+		case c == '"':
+			return Span{value.Start + 1, value.End - 1}
+		case c >= '0' && c <= '9':
+			return value
+		}
+	}
+	return absent
+}
+
 // unescape decodes the contents of a string that the scanner has accepted.
 func unescape(raw []byte) []byte {
 	out := make([]byte, 0, len(raw))
@@ -94,18 +132,8 @@ func unescape(raw []byte) []byte {
 			i++
 			continue
 		}
-		switch c = raw[i+1]; c {
-		case 'b':
-			c = '\b'
-		case 'f':
-			c = '\f'
-		case 'n':
-			c = '\n'
-		case 'r':
-			c = '\r'
-		case 't':
-			c = '\t'
-		case 'u':
+		c = raw[i+1]
+		if c == 'u' {
 			r := s.hex4(i + 2)
 			i += 6
 			if r >= 0xd800 && r <= 0xdfff {
@@ -114,6 +142,9 @@ func unescape(raw []byte) []byte {
 			}
 			out = utf8.AppendRune(out, r)
 			continue
+		}
+		if at := strings.IndexByte("bfnrt", c); at >= 0 {
+			c = "\b\f\n\r\t"[at]
 		}
 		out = append(out, c)
 		i += 2
@@ -124,11 +155,8 @@ func unescape(raw []byte) []byte {
 // decode is the string whose raw contents these are. It returns old when that is the same, so that a pooled scan of
 // like requests allocates nothing.
 func decode(raw []byte, old string) string {
-	for _, c := range raw {
-		if c == '\\' {
-			raw = unescape(raw)
-			break
-		}
+	if bytes.IndexByte(raw, '\\') >= 0 {
+		raw = unescape(raw)
 	}
 	if string(raw) == old {
 		return old
@@ -139,32 +167,14 @@ func decode(raw []byte, old string) string {
 // countMax bounds every count that is read: a larger one is absurd.
 const countMax = math.MaxInt32
 
-// whole reads a whole number, 10.0 and 1e3 included; ok is false for anything else. It may be infinite.
+// whole reads a whole number, 10.0 and 1e3 included; anything else is 0 and not ok. It may be infinite.
 func whole(raw []byte) (f float64, ok bool) {
 	if len(raw) == 0 || raw[0] != '-' && (raw[0] < '0' || raw[0] > '9') {
 		return 0, false
 	}
 	f, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil && !math.IsInf(f, 0) {
+	if err != nil && !math.IsInf(f, 0) || f != math.Trunc(f) {
 		return 0, false
 	}
-	return f, f == math.Trunc(f)
-}
-
-// count reads a count that was reported: a negative or absurd one is none.
-func count(raw []byte) (n int, ok bool) {
-	f, ok := whole(raw)
-	if !ok || f < 0 || f > countMax {
-		return 0, false
-	}
-	return int(f), true
-}
-
-// clamp reads a number that was asked for, 0 when it is not a whole number.
-func clamp(raw []byte) int {
-	f, ok := whole(raw)
-	if !ok {
-		return 0
-	}
-	return int(max(-countMax, min(countMax, f)))
+	return f, true
 }
