@@ -48,7 +48,7 @@ type class struct {
 	prior   Constants
 	members []*Model
 
-	// The members' middle log speeds, and a number that changes with them.
+	// The members' mean log speeds, and a number that changes with them.
 	logPrefill, logStep float64
 	version             int
 }
@@ -112,31 +112,41 @@ func (b *Book) leave(m *Model) {
 	m.class.members = slices.DeleteFunc(m.class.members, func(o *Model) bool { return o == m })
 }
 
-// classSamples is how much a member must have shown until it speaks for its class.
-const classSamples = 5
+// classVoteMax bounds a member's say in its class's speed, in observations: one busy worker must not speak for all.
+const classVoteMax = 8
 
-// learned follows a member's observation. Only the first ones and every 16th are followed: a class's speed is what
-// newcomers start from, nothing that has to be exact.
+// learned follows a member's observation. Only its first ones and every 16th are followed: the class's speed is what workers are
+// held against while they have shown little, nothing that has to be exact.
 func (c *class) learned(m *Model) {
-	if n := m.prefill.n + m.step.n; n > 2*classSamples && n%16 != 0 {
+	if n := m.prefill.n + m.step.n; n > 2*classVoteMax && n%16 != 0 {
 		return
 	}
-	var prefills, steps []vote
+	var prefills, steps average
 	for _, o := range c.members {
-		if o.prefill.n >= classSamples {
-			prefills = append(prefills, vote{o.prefill.logSpeed, 1})
-		}
-		if o.step.n >= classSamples {
-			steps = append(steps, vote{o.step.logSpeed, 1})
-		}
+		prefills.add(o.prefill.own, float64(min(o.prefill.n, classVoteMax)))
+		steps.add(o.step.own, float64(min(o.step.n, classVoteMax)))
 	}
-	if len(prefills) > 0 {
-		c.logPrefill = median(prefills)
-	}
-	if len(steps) > 0 {
-		c.logStep = median(steps)
-	} else {
+	c.logPrefill, c.logStep = prefills.or(c.logPrefill), steps.or(c.logStep)
+	switch { // an engine that prefills slowly also decodes slowly
+	case prefills.weight == 0:
+		c.logPrefill = c.logStep
+	case steps.weight == 0:
 		c.logStep = c.logPrefill
 	}
 	c.version++
+}
+
+// average is a weighted mean.
+type average struct{ sum, weight float64 }
+
+func (m *average) add(v, weight float64) {
+	m.sum += v * weight
+	m.weight += weight
+}
+
+func (m *average) or(otherwise float64) float64 {
+	if m.weight == 0 {
+		return otherwise
+	}
+	return m.sum / m.weight
 }

@@ -8,11 +8,13 @@ import (
 const (
 	// fitVotes is how many of the last observations decide the speed; their median changes its mind after half of them.
 	fitVotes = 31
-	// fitPriorWeight is the prior's vote. Real engines differ from any prior by factors of 100, so that one
-	// observation outweighs it; what it does is to answer before there is one.
-	fitPriorWeight = 0.04
+	// fitClass is how many observations of its own outweigh a worker's class: its log speed is its own with weight n/(n+8). Without it
+	// equal workers look unequal after one lucky observation each, and the luckiest draws the traffic.
+	fitClass = 8.0
 	// fitShrink is how many observations it takes until half of the shape is a worker's own: weight n/(n+50).
 	fitShrink = 50.0
+	// fitShareMin is the least share of a time at which a constant is learned that fast: below it, noise outweighs it.
+	fitShareMin = 0.05
 	// fitForget is what remains of an observation after each later one: the shape remembers some 2,000.
 	fitForget = 0.9995
 	// fitShapeMax bounds how far one constant may lie from the common speed factor, either way.
@@ -33,10 +35,12 @@ type fit struct {
 	n     int
 	votes [fitVotes]vote // a ring of the last observations
 
+	own                 float64 // log speed by its own observations alone
 	logSpeed, deviation float64
 	shape               [3]float64
 	gram                [3][3]float64 // sum of x*x', x the share of each regressor in the prediction
 	moment              [3]float64    // sum of x*z, z the observed time in units of the prediction
+	mass                float64       // how many observations the sums stand for
 }
 
 // vote is one observation: the logarithm of its time over the prior's, and what it weighs.
@@ -47,25 +51,25 @@ func newFit(prior [3]float64) fit {
 }
 
 // vote takes an observed time against the prior's for the same work. weight in (0, 1] says how much that time
-// tells about work that depends on its size; base is the log speed to assume beside the votes.
-func (f *fit) vote(seconds, priorSeconds, weight, base float64) {
+// tells about work that depends on its size.
+func (f *fit) vote(seconds, priorSeconds, weight float64) {
 	f.votes[f.n%fitVotes] = vote{math.Log(seconds / priorSeconds), min(max(weight, 0.05), 1)}
 	f.n++
-	f.settle(base)
-}
-
-// settle works out the speed and the usual deviation from it.
-func (f *fit) settle(base float64) {
-	var held [fitVotes + 1]vote
+	var held [fitVotes]vote
 	vs := append(held[:0], f.votes[:min(f.n, fitVotes)]...)
-	f.logSpeed = median(append(vs, vote{base, fitPriorWeight}))
+	f.own = median(vs)
 	if f.n < 4 {
 		return
 	}
 	for i := range vs {
-		vs[i] = vote{math.Abs(f.votes[i].log - f.logSpeed), f.votes[i].weight}
+		vs[i] = vote{math.Abs(f.votes[i].log - f.own), f.votes[i].weight}
 	}
 	f.deviation = max(1.48*median(vs), fitDeviationMin) // 1.48 mean absolute deviations are one standard deviation
+}
+
+// lean sets the speed: the worker's own as far as it has shown one, for the rest its class's.
+func (f *fit) lean(class float64) {
+	f.logSpeed = (float64(f.n)*f.own + fitClass*class) / (float64(f.n) + fitClass)
 }
 
 // bend takes the same observation for the shape: x are the three regressors, predicted the seconds expected for them
@@ -77,15 +81,20 @@ func (f *fit) bend(x [3]float64, seconds, predicted float64) {
 	for j := range x {
 		x[j] *= f.prior[j] * speed / predicted
 	}
-	system, right := f.gram, f.moment
+	f.mass = f.mass*fitForget + 1
 	for i := range x {
 		for j := range x {
 			f.gram[i][j] = f.gram[i][j]*fitForget + x[i]*x[j]
-			system[i][j] = f.gram[i][j]
 		}
 		f.moment[i] = f.moment[i]*fitForget + x[i]*z
-		system[i][i] += fitShrink
-		right[i] = f.moment[i] + fitShrink
+	}
+	system, right := f.gram, f.moment
+	for i := range x {
+		// In proportion to the constant's mean squared share, so that each has its weight n/(n+50): with one ridge for
+		// all, a constant that makes a tenth of a usual time, and all of a long document's, would take thousands.
+		ridge := fitShrink * max(f.gram[i][i]/f.mass, fitShareMin*fitShareMin)
+		system[i][i] += ridge
+		right[i] += ridge
 	}
 	f.shape = solve(system, right)
 	for j := range f.shape {
@@ -129,7 +138,7 @@ func median(vs []vote) float64 {
 	return 0
 }
 
-// solve returns x of s*x = r by elimination; s is symmetric with at least fitShrink on its diagonal, hence regular.
+// solve returns x of s*x = r by elimination; s is symmetric and, by its ridge, positive definite.
 func solve(s [3][3]float64, r [3]float64) (x [3]float64) {
 	for i := range 3 {
 		for k := i + 1; k < 3; k++ {

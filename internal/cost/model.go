@@ -19,7 +19,7 @@ type Model struct {
 	seen    int // the class's version that learned was worked out with
 }
 
-// newModel starts from the class's shape and, while the worker has shown nothing itself, from its siblings' speed.
+// newModel starts from the class's shape and its siblings' speed.
 func newModel(c *class) *Model {
 	m := &Model{
 		prior:   c.prior,
@@ -31,10 +31,10 @@ func newModel(c *class) *Model {
 	return m
 }
 
-// Constants returns the worker's constants as far as they are known: its own with weight n/(n+50) for the shape, and
-// for the speed from its first observation on.
+// Constants returns the worker's constants as far as they are known: its own with weight n/(n+50) for the shape and n/(n+8) for the
+// speed, the rest its class's.
 func (m *Model) Constants() Constants {
-	if m.seen != m.class.version && (m.prefill.n == 0 || m.step.n == 0) {
+	if m.seen != m.class.version {
 		m.settle()
 	}
 	return m.learned
@@ -50,7 +50,8 @@ func (m *Model) LearnPrefill(uncached, cached int, seconds float64) {
 	x := [3]float64{1, u, u * (u + 2*h)}
 	k := m.Constants()
 	share := (k.B*u + k.C*x[2]) / k.Prefill(uncached, cached)
-	m.prefill.vote(seconds, m.prior.Prefill(uncached, cached), share*share, m.class.logPrefill)
+	m.prefill.vote(seconds, m.prior.Prefill(uncached, cached), share*share)
+	m.class.learned(m)
 	m.settle()
 
 	k = m.learned
@@ -58,7 +59,6 @@ func (m *Model) LearnPrefill(uncached, cached int, seconds float64) {
 		m.prefill.bend(x, seconds, max(k.A+k.B*u+k.C*x[2], k.D0))
 		m.settle()
 	}
-	m.class.learned(m)
 }
 
 // LearnStep takes the gap between two tokens of one sequence, with the sequences in the batch and the sum of their
@@ -67,11 +67,11 @@ func (m *Model) LearnStep(batch, contextTokens, seconds float64) {
 	if !(batch >= 1 && batch < sizeMax) || !(contextTokens >= 0 && contextTokens < sizeMax) || !usable(seconds) {
 		return
 	}
-	m.step.vote(seconds, m.prior.Step(batch, contextTokens), 1, m.stepBase())
+	m.step.vote(seconds, m.prior.Step(batch, contextTokens), 1)
+	m.class.learned(m)
 	m.settle()
 	m.step.bend([3]float64{1, batch, contextTokens}, seconds, m.learned.Step(batch, contextTokens))
 	m.settle()
-	m.class.learned(m)
 }
 
 // Samples returns how many prefills and how many decode steps were learned from.
@@ -80,28 +80,13 @@ func (m *Model) Samples() (prefills, steps int) { return m.prefill.n, m.step.n }
 // Speed returns how many times as fast as its class's prior the worker prefills: 1 until something is known.
 func (m *Model) Speed() float64 { return m.prior.B / m.Constants().B }
 
-// settle works the constants out again. A part that has shown nothing follows the worker's other part, then its
-// class: an engine that prefills slowly also decodes slowly.
+// settle works the constants out again.
 func (m *Model) settle() {
 	m.seen = m.class.version
-	if m.prefill.n == 0 {
-		m.prefill.logSpeed = m.class.logPrefill
-		if m.step.n > 0 {
-			m.prefill.logSpeed = m.step.logSpeed
-		}
-	}
-	if m.step.n == 0 {
-		m.step.logSpeed = m.stepBase()
-	}
+	m.prefill.lean(m.class.logPrefill)
+	m.step.lean(m.class.logStep)
 	p, s := m.prefill.constants(), m.step.constants()
 	m.learned = Constants{A: p[0], B: p[1], C: p[2], D0: s[0], D1: s[1], D2: s[2]}
-}
-
-func (m *Model) stepBase() float64 {
-	if m.prefill.n > 0 {
-		return m.prefill.logSpeed
-	}
-	return m.class.logStep
 }
 
 // usable tells an observed time from a broken clock: no prefill and no step lasts a day or a tenth of a microsecond.
