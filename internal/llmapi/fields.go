@@ -12,16 +12,14 @@ const (
 	shapeInputs                // a string, token ids, or a list of either
 )
 
+// apis is a set of APIs, a bit each.
 type apis uint16
 
-func of(list ...API) (set apis) {
-	for _, a := range list {
-		set |= 1 << a
-	}
-	return set
-}
-
-var every, other, messagesOnly = ^apis(0), of(Other), of(Messages, CountTokens, Other)
+const (
+	every     = ^apis(0)
+	other     = apis(1 << Other)
+	anthropic = apis(1<<Messages | 1<<CountTokens)
+)
 
 // places lists the top-level fields that enter the prompt, in the order in which templates put them there: tools and
 // system prompt first, then what steers the template, then the conversation. What a template does with each differs;
@@ -34,7 +32,7 @@ var places = [...]struct {
 }{
 	{"tools", shapeRaw, every},
 	{"functions", shapeRaw, every},
-	{"system", shapeSystem, messagesOnly},
+	{"system", shapeSystem, anthropic | other},
 	{"instructions", shapeSystem, every},
 	{"chat_template", shapeRaw, every},
 	{"chat_template_kwargs", shapeRaw, every},
@@ -48,15 +46,15 @@ var places = [...]struct {
 	{"media_io_kwargs", shapeRaw, every},
 	{"mm_processor_kwargs", shapeRaw, every},
 	{"add_special_tokens", shapeRaw, every},
-	{"prompt", shapeRaw, of(Responses)}, // a stored prompt's id and variables
+	{"prompt", shapeRaw, 1 << Responses}, // a stored prompt's id and variables
 	{"documents", shapeRaw, ^other},
 	{"messages", shapeMessages, every},
-	{"input", shapeItems, of(Responses)},
+	{"input", shapeItems, 1 << Responses},
 	{"query", shapeInputs, other},
 	{"queries", shapeInputs, other},
 	{"input_prefix", shapeInputs, other},
-	{"prompt", shapeInputs, of(Completions, Other)},
-	{"input", shapeInputs, of(Embeddings, Other)},
+	{"prompt", shapeInputs, 1<<Completions | other},
+	{"input", shapeInputs, 1<<Embeddings | other},
 	{"inputs", shapeInputs, other},
 	{"documents", shapeInputs, other},
 	{"text", shapeInputs, other},

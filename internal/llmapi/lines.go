@@ -108,7 +108,7 @@ func (s *Stream) observe(data []byte) (usageOnly bool) {
 	whole := e.read(data)
 	kind := e.kind.Of(data)
 	s.observeEnd(kind)
-	if e.isError = e.isError || s.errName || s.Outcome == "failed"; e.isError {
+	if e.isError = e.isError || s.errName; e.isError {
 		s.Err = e.errorName(data)
 		s.FirstEventIsError = s.FirstEventIsError || s.Events == s.pings+1
 	}
@@ -134,15 +134,17 @@ func finished(data []byte) bool {
 
 // observeEnd notes the event that ends a stream, and for Responses how it ended.
 func (s *Stream) observeEnd(kind []byte) {
-	switch {
-	case s.api == Messages:
-		s.Done = s.Done || string(kind) == "message_stop"
-	case s.api == Responses:
-		switch string(kind) {
-		case "response.completed", "response.failed", "response.incomplete", "response.cancelled":
-			s.Done, s.Outcome = true, string(kind[len("response."):])
-		case "error":
-			s.Outcome = "failed"
-		}
+	if s.api == Messages && string(kind) == "message_stop" {
+		s.Done = true
+	}
+	if s.api != Responses {
+		return
+	}
+	switch string(kind) {
+	case "response.completed", "response.failed", "response.incomplete", "response.cancelled":
+		s.Done, s.Outcome = true, string(kind[len("response."):])
+		s.event.isError = s.Outcome == "failed"
+	case "error":
+		s.Outcome = "failed"
 	}
 }

@@ -2,9 +2,15 @@ package llmapi
 
 import "bytes"
 
+// PartsMax bounds the parts of one request, and so the memory that a body of empty messages can claim: what comes
+// after them is scanned but left out, which costs a warm prefix and nothing else.
+const PartsMax = 1 << 18
+
 // add notes a part. Its bytes have been scanned already, so that an error leaves no part behind that matters.
 func (w *walker) add(kind PartKind, start, end int) {
-	w.r.scratch = append(w.r.scratch, Part{kind, Span{start, end}})
+	if len(w.r.scratch) < PartsMax {
+		w.r.scratch = append(w.r.scratch, Part{kind, Span{start, end}})
+	}
 }
 
 // mark notes a part without bytes.
@@ -92,10 +98,10 @@ func (w *walker) message(val, depth int, field string) int {
 	if role.Len() == 0 {
 		role = kind
 	}
-	if role.Len() > 0 {
+	if role.Len() > 0 && first < len(r.scratch) {
 		r.scratch[first].Span = role
 	}
-	if generated(role.Of(w.b)) {
+	if generated(role.Of(w.b)) && len(r.scratch) < PartsMax {
 		w.mark(Reply, val)
 		copy(r.scratch[first+1:], r.scratch[first:])
 		r.scratch[first] = Part{Reply, Span{val, val}}

@@ -123,9 +123,6 @@ func (r *Request) reset(api API) remembered {
 	r.API, r.Dialect, r.N, r.Prompts = api, api.Dialect(), 1, 1
 	r.Parts, r.scratch = parts, scratch
 	r.ModelSpan, r.StreamOptions, r.Tools = absent, absent, absent
-	for i := range r.names {
-		r.names[i] = absent
-	}
 	return old
 }
 
@@ -141,21 +138,14 @@ func (r *Request) finish(body []byte, start int, old remembered) {
 	r.PreviousResponse = name(namePrevious, old.previous)
 	r.User = cmp.Or(name(nameMetadataUser, old.user), name(nameUser, old.user))
 	r.Session = cmp.Or(name(nameCacheKey, old.session), r.Conversation, r.User)
-	for _, n := range r.limits {
-		if n > 0 {
-			r.MaxTokens = n
-			break
-		}
-	}
+	r.MaxTokens = max(0, cmp.Or(r.limits[:]...))
 	r.options.open = start
-	prompts := 0
 	for i := range r.sections {
 		sec := &r.sections[i]
 		r.Parts = append(r.Parts, r.scratch[sec.from:sec.to]...)
 		r.TokenCount += int(sec.tokens)
-		prompts = max(prompts, int(sec.prompts))
+		r.Prompts = max(r.Prompts, int(sec.prompts))
 	}
-	r.Prompts = max(prompts, 1)
 	r.TokenIDs = r.TokenCount > 0
 	for _, p := range r.Parts {
 		switch p.Kind {

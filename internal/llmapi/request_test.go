@@ -271,3 +271,13 @@ func TestAPooledRequestRemembersNothing(t *testing.T) {
 		t.Errorf("a repeated scan allocates %v times", n)
 	}
 }
+
+func TestSEC06PartsAreBounded(t *testing.T) {
+	for _, item := range []string{`{},`, `{"role":"assistant","content":[{"text":"x"}]},`, `{"role":"user","content":"x"},`} {
+		body := `{"messages":[` + strings.Repeat(item, 300_000) + `{}],"tools":[1],"model":"m"}`
+		r := scan(t, Chat, body)
+		if len(r.Parts) > PartsMax || cap(r.Parts) > 2*PartsMax || r.Model != "m" {
+			t.Errorf("%s: %d parts", item, len(r.Parts))
+		}
+	}
+}

@@ -2,7 +2,7 @@ package llmapi
 
 import "bytes"
 
-// Bounds of what is kept of a stream in passing. A line or an event beyond them is forwarded unobserved.
+// eventBytesMax bounds what is kept of a stream in passing. A longer line or event is forwarded unobserved.
 const eventBytesMax = 1 << 20
 
 // Stream watches a stream of server-sent events in passing. It understands whatever framing the standard allows (LF,
@@ -81,10 +81,9 @@ func (s *Stream) Feed(b []byte) (forward []byte) {
 	lf := -1 // the next line feed, looked for once
 	for i < len(b) {
 		if lf < i {
-			if lf = bytes.IndexByte(b[i:], '\n'); lf < 0 {
-				lf = len(b)
-			} else {
-				lf += i
+			lf = len(b)
+			if n := bytes.IndexByte(b[i:], '\n'); n >= 0 {
+				lf = i + n
 			}
 		}
 		end := lf
