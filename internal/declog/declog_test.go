@@ -2,7 +2,6 @@ package declog
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -96,68 +95,6 @@ func TestARecycledRecordCarriesNothingOver(t *testing.T) {
 		r.ID, r.Metered, r.Rows, r.Tries = "x", true, append(r.Rows, Row{}), append(r.Tries, Try{})
 		SetKeys(r, []uint64{1, 2})
 		w.Log(r)
-	}
-}
-
-func TestAPromptIsOneRunAndItsFollowUpIsTwo(t *testing.T) {
-	type key uint64
-	n := newNumbering(1000)
-	chain := func(from, count int) (keys []key) {
-		for i := range count {
-			keys = append(keys, key(from+i)*0x9e3779b97f4a7c15)
-		}
-		return keys
-	}
-	for _, c := range []struct {
-		what string
-		keys []key
-		want string
-	}{
-		{"a new prompt", chain(0, 100), "[{1 100}]"},
-		{"another one", chain(1000, 10), "[{101 10}]"},
-		{"the first one's follow-up", append(chain(0, 100), chain(2000, 5)...), "[{1 100} {111 5}]"},
-		{"a branch off its middle", append(chain(0, 40), chain(3000, 2)...), "[{1 40} {116 2}]"},
-		{"the same again", chain(0, 100), "[{1 100}]"},
-		{"a block twice in a row", []key{5, 5}, "[{118 1} {118 1}]"},
-		{"nothing", nil, "[]"},
-	} {
-		var r Record
-		SetKeys(&r, c.keys)
-		runs, cut := n.runs(nil, r.keys)
-		r.Blocks = runs
-		if got := fmt.Sprint(runs); got != c.want || cut || len(r.Numbers(nil)) != len(c.keys) {
-			t.Errorf("%s: %s, want %s", c.what, got, c.want)
-		}
-	}
-}
-
-func TestForgettingHidesPrefixesButNeverInventsThem(t *testing.T) {
-	seed := rand.Uint64()
-	random := rand.New(rand.NewPCG(seed, 1))
-	n := newNumbering(256)
-	meaning := map[uint64]uint64{} // number to key
-	for range 100_000 {
-		k := uint64(random.IntN(2000)) // more than it remembers
-		if random.IntN(3) > 0 {
-			k = uint64(random.IntN(10)) // hot ones keep their numbers
-		}
-		v := n.of(k)
-		if was, ok := meaning[v]; ok && was != k {
-			t.Fatalf("seed %d: number %d meant key %d and now %d", seed, v, was, k)
-		}
-		meaning[v] = k
-		if len(n.young)+len(n.old) > 256 {
-			t.Fatalf("seed %d: %d keys remembered, the bound is 256", seed, len(n.young)+len(n.old))
-		}
-	}
-	hot := map[uint64]bool{}
-	for v, k := range meaning {
-		if k == 3 {
-			hot[v] = true
-		}
-	}
-	if len(hot) != 1 {
-		t.Errorf("seed %d: a hot key had %d numbers", seed, len(hot))
 	}
 }
 
@@ -329,58 +266,6 @@ func TestADiskThatRefusesIsCountedAndTriedAgain(t *testing.T) {
 	})
 }
 
-func TestATornLineCostsNobodyElse(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "d.jsonl")
-	if err := os.WriteFile(path, []byte(`{"v":1,"id":"whole"}`+"\n"+`{"v":1,"id":"to`), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	w := create(t, Options{Path: path})
-	r := w.Record()
-	r.ID = "after"
-	w.Log(r)
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	b, _ := os.ReadFile(path)
-	var got []string
-	for d := NewReader(bytes.NewReader(b)); ; {
-		var r Record
-		err := d.Next(&r)
-		if err == io.EOF {
-			break
-		}
-		var bad *LineError
-		if errors.As(err, &bad) {
-			got = append(got, fmt.Sprint("line ", bad.Line))
-			continue
-		}
-		got = append(got, r.ID)
-	}
-	if fmt.Sprint(got) != "[whole line 2 after]" {
-		t.Errorf("read %v", got)
-	}
-}
-
-func TestTheReaderNamesWhatItCannotRead(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"v":2}`:                                 "line 1: version 2; this reader knows 1 to 1",
-		"\n\n" + `{}`:                             "line 3: version 0",
-		`{"v":1,"blocks":[[1]]}`:                  "is not [first,count]",
-		`{"v":1,"blocks":[[1,999999999]]}`:        "is not [first,count]",
-		strings.Repeat("x", lineBytesMax+100_000): "longer than",
-		`[1]`: "line 1: json",
-	} {
-		var r Record
-		d := NewReader(strings.NewReader(text + "\n" + `{"v":1,"id":"next"}`))
-		if err := d.Next(&r); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.40s: %v, want %q", text, err, want)
-		}
-		if err := d.Next(&r); err != nil || r.ID != "next" {
-			t.Errorf("%.40s: behind it %v, %+v", text, err, r)
-		}
-	}
-}
-
 func TestAFileThatCannotBeOpenedIsToldAtOnce(t *testing.T) {
 	for _, path := range []string{"", t.TempDir(), "/no/such/folder/d.jsonl"} {
 		if w, err := Create(Options{Path: path}); err == nil || !strings.Contains(err.Error(), "--decision-log") {
@@ -403,31 +288,6 @@ func TestThePageTellsEveryFieldOfTheSchema(t *testing.T) {
 			}
 		}
 	}
-}
-
-func FuzzReader(f *testing.F) {
-	f.Add([]byte(`{"v":1,"id":"a","blocks":[[1,3],[9,1]],"rows":[{"worker":"a"}]}` + "\n"))
-	f.Add([]byte("{\"v\":1}\n{\"v\":9}\nnot json\n\n"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		d := NewReader(bytes.NewReader(b))
-		for lines := 0; ; lines++ {
-			var r Record
-			err := d.Next(&r)
-			if err == io.EOF {
-				return
-			}
-			var bad *LineError
-			if err != nil && !errors.As(err, &bad) {
-				t.Fatalf("neither a record, a bad line nor the end: %v", err)
-			}
-			if n := len(r.Numbers(nil)); n > keysMax {
-				t.Fatalf("%d numbers", n)
-			}
-			if lines > len(b)+1 {
-				t.Fatal("no end")
-			}
-		}
-	})
 }
 
 func BenchmarkLog(b *testing.B) {

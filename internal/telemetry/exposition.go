@@ -75,21 +75,25 @@ func (x *exposition) read(resp *http.Response, bytesMax int64) error {
 		if total += int64(n); total > bytesMax {
 			return fmt.Errorf("page longer than %d bytes", bytesMax)
 		}
-		rest := buf[:held+n]
+		// Only what is new is searched for a line's end, so that a page that drips in costs no more than one that pours.
+		start, searched, end := 0, held, held+n
 		for {
-			i := bytes.IndexByte(rest, '\n')
+			i := bytes.IndexByte(buf[searched:end], '\n')
 			if i < 0 {
 				break
 			}
 			if !skipping {
-				x.line(rest[:i])
+				x.line(buf[start : searched+i])
 			}
-			rest, skipping = rest[i+1:], false
+			start, skipping = searched+i+1, false
+			searched = start
 		}
-		if len(rest) == lineBytesMax {
-			rest, skipping = nil, true
+		if held = end - start; start > 0 {
+			copy(buf[:], buf[start:end])
 		}
-		held = copy(buf[:], rest)
+		if held == lineBytesMax {
+			held, skipping = 0, true
+		}
 		if err == nil {
 			continue
 		}

@@ -49,7 +49,7 @@ type Options struct {
 	OnRestart func(t Target)                 // the engine is another process than before: its cache is empty. OnInfo follows
 	OnDown    func(t Target, err error)      // nobody answers at the address
 	OnFail    func(t Target, err error)      // any failed attempt, OnDown's included
-	Log       *slog.Logger                   // changes only: found, failing, working again
+	Log       *slog.Logger                   // changes only: failing, working again; at debug level also what engines told
 
 	dial func(ctx context.Context, network, address string) (net.Conn, error) // tests run without sockets, in virtual time
 }

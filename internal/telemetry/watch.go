@@ -151,7 +151,7 @@ func (w *watch) tell(ctx context.Context) {
 	}
 	w.known, w.told = true, info
 	t := *w.target.Load()
-	w.opts.Log.Info("engine found", slog.String("worker", t.ID), slog.String("engine", info.Engine), slog.String("version", info.Version),
+	w.opts.Log.Debug("engine told what it is", slog.String("worker", t.ID), slog.String("engine", info.Engine), slog.String("version", info.Version),
 		slog.Any("models", modelNames(info)), slog.Int("kv_tokens", info.KVTokensMax), slog.Int("slots", info.SlotsMax))
 	w.opts.OnInfo(t, info)
 }
@@ -193,7 +193,6 @@ func (w *watch) scrape(ctx context.Context, now time.Time) error {
 	}
 	w.tell(ctx)
 	if p.counts.Has == 0 {
-		w.quiet = now.Add(w.opts.Refresh)
 		return errNoFamilies
 	}
 	if ctx.Err() != nil {

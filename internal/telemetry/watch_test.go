@@ -85,7 +85,7 @@ func TestTEL03AFrozenWorkerGoesSilentDelaysNobodyAndComesBack(t *testing.T) {
 		w.Header().Set("Content-Length", "1000")
 		_, _ = io.WriteString(w, "vllm:num_requests_running 0\nvllm:num_req")
 	}
-	for what, fault := range map[string]http.HandlerFunc{"hangs": hangs, "status 500": status(500), "cut short": broken} {
+	for what, fault := range map[string]http.HandlerFunc{"hangs": hangs, "status 500": status(500), "cut short": broken, "cut short, and it says that this is all": says("vllm:num_reque")} {
 		t.Run(what, func(t *testing.T) {
 			bubble(t, func(t *testing.T, n *network, heard *news) {
 				a, b := fakeVLLM(), fakeVLLM()
