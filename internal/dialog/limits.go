@@ -3,7 +3,14 @@ package dialog
 import (
 	json "encoding/json/v2"
 	"fmt"
-	"net/http"
+)
+
+// HTTP statuses whose errors have a name of their own in some dialect. net/http is not imported for four numbers.
+const (
+	statusBadRequest  = 400
+	statusNotFound    = 404
+	statusTooLarge    = 413
+	statusUnavailable = 503
 )
 
 // Failure is an error with its HTTP status and the fields of vLLM's error object.
@@ -21,7 +28,7 @@ func Fail(status int, kind, param, format string, args ...any) *Failure {
 
 // Refuse makes a 400 about one parameter.
 func Refuse(param, format string, args ...any) *Failure {
-	return Fail(http.StatusBadRequest, "BadRequestError", param, format, args...)
+	return Fail(statusBadRequest, "BadRequestError", param, format, args...)
 }
 
 // Body is the failure on the wire, in OpenAI's shape with vLLM's fields or in Anthropic's.
@@ -29,8 +36,8 @@ func (f *Failure) Body(anthropic bool) []byte {
 	var v any
 	if anthropic {
 		kinds := map[int]string{
-			http.StatusNotFound: "not_found_error", http.StatusRequestEntityTooLarge: "request_too_large",
-			http.StatusServiceUnavailable: "overloaded_error",
+			statusNotFound: "not_found_error", statusTooLarge: "request_too_large",
+			statusUnavailable: "overloaded_error",
 		}
 		kind, ok := kinds[f.Status]
 		if !ok {
