@@ -67,7 +67,7 @@ what the clients saw. Everything runs in this process, on loopback, in under two
 	}
 	flags := command.Flags()
 	flags.Uint64Var(&o.seed, "seed", 1, "seed of the workload and of the answers")
-	flags.Float64Var(&o.seconds, "seconds", 22, "how long each policy is played, about")
+	flags.Float64Var(&o.seconds, "seconds", 22, "how long each policy is played, about; chats that go on longer are cut off")
 	flags.Float64Var(&o.timeScale, "time-scale", 4, "how many times faster than the profile the workers run, users and all")
 	flags.StringVar(&o.profile, "profile", demoProfile, "timing of the simulated workers: "+strings.Join(profileNames(), ", "))
 	flags.BoolVar(&o.keep, "keep", false, "leave the last router and its workers serving until Ctrl-C")
