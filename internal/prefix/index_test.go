@@ -207,9 +207,12 @@ func TestMemoryStaysFlatOverCyclesOfWorkersThatComeAndGo(t *testing.T) { // IDX-
 	x := New(Options{CapacityDefault: 1 << 30})
 	var at50 int64
 	for cycle := range 500 {
-		slot := cycle * 7 % SlotsMax
-		x.Enter(slot, chainOf(words(cycle*1000, 400)...), int64(cycle))
+		slot := cycle * 7 % (SlotsMax - 1)
+		c := chainOf(words(cycle*1000, 400)...)
+		x.Enter(slot, c, int64(cycle))
+		x.Enter(slot+1, c, int64(cycle))
 		x.Forget(slot)
+		x.Forget(slot + 1)
 		if cycle == 50 {
 			at50 = x.Stats().Bytes
 		}
@@ -260,6 +263,22 @@ func TestTheBytesBoundHoldsAndTheOldestPromptsGiveWay(t *testing.T) { // IDX-01
 	x.Enter(0, long, 400<<21)
 	if got := x.Match(long, nil)[0]; got < 8000 || int(got) != x.Stats().Pairs {
 		t.Errorf("of a prompt too long for the index %d blocks are held, of %d", got, x.Stats().Pairs)
+	}
+	check(t, x)
+}
+
+func TestAPromptThatIsUsedAgainIsSparedWhenMemoryIsShort(t *testing.T) {
+	x := New(Options{BytesMax: 1 << 20, CapacityDefault: 1 << 40})
+	again := []Chain{chainOf("one block"), chainOf(words(0, 30)...)}
+	for i := range 400 {
+		now := int64(i) << 21
+		for slot, c := range again {
+			if got := x.Match(c, nil)[slot]; i > 0 && int(got) != len(c.Keys) {
+				t.Fatalf("prompt %d: %d of %d blocks left in slot %d", i, got, len(c.Keys), slot)
+			}
+			x.Enter(slot, c, now)
+		}
+		x.Enter(2+i%3, chainOf(words(i*1000, 100)...), now)
 	}
 	check(t, x)
 }
@@ -437,6 +456,8 @@ func TestGallopingAgreesWithWalkingForFiveHundredWorkers(t *testing.T) {
 // FuzzIndex runs operations from bytes, with keys that no hash would make: small, repeated, at several depths.
 func FuzzIndex(f *testing.F) {
 	f.Add([]byte("0abc1abd0abcabc3abc4aab"))
+	f.Add([]byte{16, 17, 0, 16, 17, 16, 17, 0})
+	f.Add([]byte{16, 16, 0, 16, 16, 17, 0})
 	f.Add([]byte{0, 1, 1, 2, 1, 2, 0xff, 0, 9, 3, 1, 2, 0xff, 5, 1, 2})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		x := New(Options{CapacityDefault: 40})
