@@ -69,15 +69,18 @@ func (s *Scheduler) filter(now time.Time, req *Request) error {
 		return &ErrContext{Model: req.Model, PromptTokens: req.PromptTokens, ContextMax: contextMax}
 	}
 	left, standing := 0, false
+	s.doubted = false
 	for i := range s.cands {
 		c := &s.cands[i]
-		if c.out == in {
-			c.out = hard(now, c, req, contextMax)
+		if c.out == outModel {
+			continue
 		}
-		if c.out == in {
+		stands := c.worker.Standing()
+		standing = standing || stands
+		if c.out = hard(now, c, req, contextMax); c.out == in {
 			left++
+			s.doubted = s.doubted || !stands
 		}
-		standing = standing || (c.out != outModel && c.worker.Standing())
 	}
 	if left == 0 && !standing {
 		left = s.recall()

@@ -110,8 +110,10 @@ func hashID(id string) uint64 {
 	return h
 }
 
-// least scores every candidate and returns one of the least. Within max(seconds, share of the least) all tie: the fewest in flight
-// win; then, for a policy that knows the cache (warm != nil), those whose match is not clearly shorter; then chance.
+// least scores every candidate and returns one of the least. Within max(seconds, share of the least) all tie. Among those, for a policy
+// that knows the cache (warm), a clearly longer match wins; then the least burden of others; then the fewest in flight; then chance.
+// Match and burden go first because 2 % of a long answer is a prefill of a thousand tokens: left to the in-flight count, it would give
+// up hits and queue behind prefills all day. On idle workers neither tells anything, and chance decides.
 func (s *Scheduler) least(warm *Request, score func(*candidate) float64, seconds, share float64) int {
 	bound := math.Inf(1)
 	for i := range s.cands {
@@ -123,25 +125,30 @@ func (s *Scheduler) least(warm *Request, score func(*candidate) float64, seconds
 		}
 	}
 	bound += max(seconds, share*math.Abs(bound))
-	fewest, longest := math.Inf(1), 0
+	longest, lightest := 0, math.Inf(1)
+	j := judgement{tokens: math.MaxInt}
+	if warm != nil {
+		j.tokens = warm.PromptTokens
+		for i := range s.cands {
+			if c := &s.cands[i]; c.out == in && !(c.score > bound) {
+				longest = max(longest, c.cached)
+			}
+		}
+		for i := range s.cands {
+			if c := &s.cands[i]; c.out == in && !(c.score > bound) && !j.clearly(longest, c.cached) {
+				lightest = min(lightest, c.burden)
+			}
+		}
+	}
+	lightest += max(seconds, share*lightest)
+	chosen, equals, fewest := 0, 0, math.Inf(1)
 	for i := range s.cands {
 		c := &s.cands[i]
-		if c.out != in || c.score > bound || c.inFlight > fewest {
+		if c.out != in || c.score > bound || c.inFlight > fewest || j.clearly(longest, c.cached) || (warm != nil && c.burden > lightest) {
 			continue
 		}
 		if c.inFlight < fewest {
-			fewest, longest = c.inFlight, 0
-		}
-		longest = max(longest, c.cached)
-	}
-	chosen, equals := 0, 0
-	for i := range s.cands {
-		c := &s.cands[i]
-		if c.out != in || c.score > bound || c.inFlight > fewest {
-			continue
-		}
-		if warm != nil && (&judgement{tokens: warm.PromptTokens}).clearly(longest, c.cached) {
-			continue
+			fewest, equals = c.inFlight, 0
 		}
 		equals++
 		if s.chance.IntN(equals) == 0 {

@@ -144,8 +144,11 @@ type Scheduler struct {
 	chance  *rand.Rand
 
 	// Reused from one decision to the next.
-	cands []candidate
-	depth []int32
+	req     Request
+	cands   []candidate
+	depth   []int32
+	doubted bool // a candidate that is in was put out, and its time is up
+
 	slots []slot
 	turn  uint64
 	seen  means
@@ -190,13 +193,20 @@ func PolicyNames() []string {
 // Place chooses a worker for a request, reserves on it and enters the prompt in the index. Errors are *ErrNoModel, *ErrContext or
 // *ErrNoWorker; then nothing was reserved.
 func (s *Scheduler) Place(now time.Time, req Request) (Decision, *fleet.Reservation, error) {
-	if err := s.filter(now, &req); err != nil {
+	s.req = req // a field, because a policy's argument would be allocated
+	d, r, err := s.place(now, &s.req)
+	s.req = Request{}
+	return d, r, err
+}
+
+func (s *Scheduler) place(now time.Time, req *Request) (Decision, *fleet.Reservation, error) {
+	if err := s.filter(now, req); err != nil {
 		return Decision{Policy: s.policy}, nil, err
 	}
-	relaxed := s.soften(now, &req)
-	j := s.judge(&req)
+	relaxed := s.soften(now, req)
+	j := s.judge(req)
 	s.score(j)
-	chosen, reason := s.choose(now, &req)
+	chosen, reason := s.choose(now, req)
 	d := s.explain(chosen, reason, relaxed, j)
 
 	c := &s.cands[chosen]
@@ -214,7 +224,7 @@ func (s *Scheduler) Place(now time.Time, req Request) (Decision, *fleet.Reservat
 // elsewhere would never try it.
 func (s *Scheduler) choose(now time.Time, req *Request) (int, string) {
 	chosen, reason := s.pick(s, req)
-	if len(req.Tried) > 0 {
+	if !s.doubted || len(req.Tried) > 0 {
 		return chosen, reason
 	}
 	for i := range s.cands {

@@ -30,6 +30,7 @@ type candidate struct {
 	others     float64 // part of the time to the first token that is neither queued prefill nor its own
 
 	queued, prefill, price, decode, batch, total float64
+	burden                                       float64 // the part of total that is due to others there, 0 on an idle worker
 	score                                        float64
 }
 
@@ -192,6 +193,7 @@ func (s *Scheduler) weigh(c *candidate, j *judgement) {
 		c.queued += waiting * mean
 	}
 	c.total = c.queued + (1+c.price)*c.prefill + c.decode + c.batch
+	c.burden = c.queued + c.batch + j.output*(k.D1*b+k.D2*kv)
 	if math.IsNaN(c.total) {
 		c.total = math.Inf(1)
 	}

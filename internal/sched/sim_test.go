@@ -1,18 +1,44 @@
 package sched
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
-func TestExplore(t *testing.T) {
-	for seed := range uint64(4) {
-		for _, c := range []struct {
-			n, shared int
-			rate      float64
-		}{{2, 32000, 14}, {2, 32000, 12}, {4, 8000, 60}} {
-			load := hotPrefix(seed, 1500, c.rate, c.shared)
-			for _, p := range []string{"round-robin", "least-requests", "warm-cost"} {
-				o := newRig(t, c.n, p).run(load)
-				t.Logf("%d %v %-14s TTFT %7.4f s  TPOT %7.5f s  prefilled %8d  declined %4d  busiest %.2f", seed, c.rate, p, o.ttft, o.tpot, o.prefilled, o.hits, o.share)
-			}
+func TestAHotPrefixSpreadsRatherThanQueueBehindItsHit(t *testing.T) {
+	for _, c := range []struct {
+		workers, shared int
+		perSecond       float64
+	}{{8, 8000, 110}, {2, 32000, 14}} {
+		name := fmt.Sprintf("%d workers %dk", c.workers, c.shared/1000)
+		ours, best := compare(t, name, c.workers, hotPrefix(5, 300, c.perSecond, c.shared))
+		if ours.ttft > 1.2*best.ttft || ours.tpot > 1.2*best.tpot || ours.hits == 0 || ours.share > 1.3/float64(c.workers) {
+			t.Errorf("%s: %+v against %+v", name, ours, best)
 		}
+	}
+}
+
+func TestChatsMeetTheirPrefixesAtEveryLoad(t *testing.T) {
+	for _, perSecond := range []float64{2, 16} {
+		name := fmt.Sprintf("%g chats/s", perSecond)
+		ours, best := compare(t, name, 4, chats(5, 20+int(2*perSecond), perSecond))
+		if ours.ttft > best.ttft || ours.tpot > 1.02*best.tpot || ours.prefilled > best.prefilled {
+			t.Errorf("%s: %+v against %+v", name, ours, best)
+		}
+	}
+}
+
+// Without reuse the rule trades some waiting for the first token against faster decoding: the whole answer comes no later.
+func TestWithoutReuseNothingIsLostToLeastTokens(t *testing.T) {
+	load := chats(9, 100, 38)
+	for i := range load {
+		load[i].chain = chainOf(uint64(i+1000), load[i].tokens)
+	}
+	ours := newRig(t, 4, "warm-cost").run(load)
+	theirs := newRig(t, 4, "least-tokens").run(load)
+	const answer = 164 // mean tokens after the first
+	t.Logf("ours %+v, least-tokens %+v", ours, theirs)
+	if ours.ttft > 1.15*theirs.ttft || ours.ttft+answer*ours.tpot > 1.02*(theirs.ttft+answer*theirs.tpot) {
+		t.Errorf("ours %+v, least-tokens %+v", ours, theirs)
 	}
 }
