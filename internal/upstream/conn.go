@@ -44,15 +44,22 @@ func (c *conn) Read(p []byte) (int, error) {
 	return c.nc.Read(p)
 }
 
+// setDeadline bounds all reads together until the next setWait: a head that comes byte by byte is late too.
+func (c *conn) setDeadline(after time.Duration) {
+	c.wait, c.until = 0, time.Now().Add(after)
+	c.nc.SetReadDeadline(c.until) // a closed connection says so at the next read
+}
+
 // setWait bounds each of the reads to come; 0 or less is no bound.
 func (c *conn) setWait(wait time.Duration) {
-	if c.wait == wait {
+	wait = max(wait, 0)
+	if wait > 0 && c.wait == wait {
 		return
 	}
-	c.wait = max(wait, 0)
+	c.wait = wait
 	if !c.until.IsZero() {
 		c.until = time.Time{}
-		c.nc.SetReadDeadline(time.Time{}) // a closed connection says so at the next read
+		c.nc.SetReadDeadline(time.Time{})
 	}
 }
 

@@ -48,10 +48,11 @@ func (x *exchange) run() (*Response, *Error) {
 	if x.ctx.Done() != nil {
 		x.stop = context.AfterFunc(x.ctx, x.abort)
 	}
-	x.c.setWait(x.client.o.HeaderTimeout)
 	sendErr := x.send()
 	if sendErr != nil {
-		x.c.setWait(lastWordsWait)
+		x.c.setDeadline(lastWordsWait)
+	} else if x.client.o.HeaderTimeout > 0 {
+		x.c.setDeadline(x.client.o.HeaderTimeout)
 	}
 	h, err := x.await()
 	x.answered = x.c.rd.came
@@ -111,20 +112,24 @@ func (x *exchange) abort() {
 
 // broken ends the exchange after an error and describes it.
 func (x *exchange) broken(err error) *Error {
+	stalled := false // the worker took no more of the request
 	if errors.Is(err, net.ErrClosed) && x.written != nil {
 		select {
 		case <-x.written: // it closed the connection under the reader, unless it was abort
 			err = cmp.Or(x.writeErr, err)
+			stalled = true
 		default:
 		}
 	}
 	x.finish(false)
 	e := &Error{Reused: x.reused, Sent: x.sent.Load(), URL: x.client.base.name}
 	e.Class, e.Err = classify(x.ctx, err)
-	if e.Class == Timeout && !x.headCame.Load() && e.Sent {
-		e.Err = silence("head", x.client.o.HeaderTimeout, "header timeout", e.Err)
-	} else if e.Class == Timeout {
+	switch {
+	case e.Class != Timeout:
+	case stalled || x.headCame.Load():
 		e.Err = silence("progress", x.client.o.IdleGap, "idle gap", e.Err)
+	default:
+		e.Err = silence("whole head", x.client.o.HeaderTimeout, "header timeout", e.Err)
 	}
 	return e
 }

@@ -178,7 +178,8 @@ func (b *standardBody) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	b.err = err
-	if err != io.EOF {
+	// A worker that sees our close may still end its answer in good order, which is then not the end it would have had.
+	if err != io.EOF || b.inner.Err() != nil {
 		b.err = b.client.broken(b.ctx, b.inner, b.seen, err)
 	}
 	b.done()

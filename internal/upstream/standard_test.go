@@ -88,14 +88,14 @@ func TestOverTLSACancelAndAnIdleGapReachTheWorkerAndAreToldApart(t *testing.T) {
 				}()
 			}
 			resp, err := client.Do(ctx, post("{}"))
-			if err == nil {
+			var got []byte
+			for err == nil {
 				var p []byte
-				if p, err = resp.Body.Next(); string(p) != "hello" || err != nil {
-					t.Fatalf("%q, %v", p, err)
-				}
-				if p, err = resp.Body.Next(); len(p) != 0 {
-					t.Fatalf("%q", p)
-				}
+				p, err = resp.Body.Next()
+				got = append(got, p...)
+			}
+			if !strings.HasPrefix("hello", string(got)) || c.headers && !c.cancel && len(got) == 0 {
+				t.Fatalf("%q", got)
 			}
 			if e := asError(t, err); e.Class != c.want || !e.Sent {
 				t.Fatalf("%v: class %v, sent %v", e, e.Class, e.Sent)

@@ -62,7 +62,8 @@ type Request struct {
 type Options struct {
 	// ConnectTimeout bounds name lookup, TCP connect and TLS handshake. Default 2 s.
 	ConnectTimeout time.Duration
-	// HeaderTimeout bounds the wait for the response head once the request was sent. 0 is off: prefill is silent.
+	// HeaderTimeout bounds the wait for the whole response head, from when the request was sent, or the first part of it
+	// that the worker took at once. 0 is off: prefill is silent.
 	HeaderTimeout time.Duration
 	// IdleGap bounds the silence between two reads of a body (and of a body that the worker does not take). Negative is
 	// off. Default 5 min. It may strike up to an eighth late.
