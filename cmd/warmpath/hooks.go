@@ -114,6 +114,7 @@ func (r *router) logDecision(f *proxy.Facts) {
 	}
 	d.PromptBytes, d.PromptTokensEst, d.MaxTokens = f.TextBytes, f.PromptTokens, f.MaxTokens
 	d.PromptTokens, d.CompletionTokens, d.CachedTokens = f.Usage.PromptTokens, f.Usage.CompletionTokens, f.Usage.CachedTokens
+	d.Metered, d.CachedReported = f.Usage.HasPrompt, f.Usage.HasCached
 	d.CachedTokensEst, d.BestMatchedTokens, d.StreamedTokenCount = f.Decision.MatchedTokens, f.Decision.BestMatchedTokens, f.Tokens
 	declog.SetKeys(d, f.Chain.Keys)
 	d.Policy, d.Relaxed, d.Reason = f.Decision.Policy, f.Decision.Relaxed, f.Decision.Reason
@@ -170,6 +171,9 @@ func (r *router) collect(s *metrics.State) {
 func (r *router) onInfo(t telemetry.Target, i fleet.Info) {
 	for _, m := range i.Models {
 		r.metrics.KnowModel(m.ID)
+		for _, alias := range m.Aliases {
+			r.metrics.KnowModel(alias)
+		}
 	}
 	r.gate.Describe(t.ID, t.Incarnation, i)
 	names := make([]string, 0, len(i.Models))

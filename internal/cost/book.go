@@ -48,9 +48,15 @@ type class struct {
 	prior   Constants
 	members []*Model
 
-	// The members' mean log speeds, and a number that changes with them.
+	prefill, step shape // of A, B, C and of D0, D1, D2
+
+	// The members' mean log speeds, and a number that changes with all of this.
 	logPrefill, logStep float64
 	version             int
+}
+
+func newClass(k Constants) *class {
+	return &class{prior: k, prefill: newShape([3]float64{k.A, k.B, k.C}), step: newShape([3]float64{k.D0, k.D1, k.D2})}
 }
 
 // NewBook returns an empty book.
@@ -98,10 +104,11 @@ func (b *Book) classOf(key classKey) *class {
 		c = b.classes[key]
 	}
 	if c == nil {
-		c = &class{prior: b.opts.Prior}
-		if k, ok := b.opts.Engines[key.engine]; ok {
-			c.prior = k
+		prior, ok := b.opts.Engines[key.engine]
+		if !ok {
+			prior = b.opts.Prior
 		}
+		c = newClass(prior)
 		b.classes[key] = c
 	}
 	return c
@@ -115,9 +122,10 @@ func (b *Book) leave(m *Model) {
 // classVoteMax bounds a member's say in its class's speed, in observations: one busy worker must not speak for all.
 const classVoteMax = 8
 
-// learned follows a member's observation. Only its first ones and every 16th are followed: the class's speed is what workers are
-// held against while they have shown little, nothing that has to be exact.
+// learned follows a member's observation with the class's speed. Only its first ones and every 16th are followed: the class's speed
+// is what workers are held against, nothing that has to be exact.
 func (c *class) learned(m *Model) {
+	c.version++
 	if n := m.prefill.n + m.step.n; n > 2*classVoteMax && n%16 != 0 {
 		return
 	}
@@ -133,7 +141,6 @@ func (c *class) learned(m *Model) {
 	case steps.weight == 0:
 		c.logStep = c.logPrefill
 	}
-	c.version++
 }
 
 // average is a weighted mean.

@@ -6,107 +6,126 @@ import (
 )
 
 const (
-	// fitVotes is how many of the last observations decide the speed; their median changes its mind after half of them.
-	fitVotes = 31
-	// fitClass is how many observations of its own outweigh a worker's class: its log speed is its own with weight n/(n+8). Without it
-	// equal workers look unequal after one lucky observation each, and the luckiest draws the traffic.
-	fitClass = 8.0
-	// fitShrink is how many observations it takes until half of the shape is a worker's own: weight n/(n+50).
-	fitShrink = 50.0
-	// fitShareMin is the least share of a time at which a constant is learned that fast: below it, noise outweighs it.
-	fitShareMin = 0.05
-	// fitForget is what remains of an observation after each later one: the shape remembers some 2,000.
-	fitForget = 0.9995
-	// fitShapeMax bounds how far one constant may lie from the common speed factor, either way.
-	fitShapeMax = 8.0
-	// fitClip is how many deviations off an observation may be until it counts as if it were no further off.
-	fitClip = 3.0
-	// fitDeviationMin keeps the clip from closing on a worker whose times hardly vary.
-	fitDeviationMin = 0.1
+	// speedVotes is how many of the last observations decide a speed; their median changes its mind after half of them.
+	speedVotes = 31
+	// speedErrors is how many standard errors a worker's speed must lie off its class's to be believed. Equal workers then stay equal:
+	// otherwise each would differ by its luck, and the luckiest would draw the traffic.
+	speedErrors = 2.5
+	// speedSame is the least difference that is believed at all, in log: 5 %.
+	speedSame = 0.05
+	// deviationFirst is the deviation, in log, assumed before there are enough observations to tell.
+	deviationFirst, deviationFrom = 0.5, 4
+	// deviationMin keeps the clip of the shape from closing on a worker whose times hardly vary.
+	deviationMin = 0.1
+
+	// shapeShrink is how many observations it takes until half of the shape is the class's own: weight n/(n+50).
+	shapeShrink = 50.0
+	// shapeShareMin is the least share of a time at which a constant is learned that fast: below it, noise outweighs it.
+	shapeShareMin = 0.05
+	// shapeForget is what remains of an observation after each later one: the shape remembers some 2,000.
+	shapeForget = 0.9995
+	// shapeMax bounds how far one constant may lie from the common speed factor, either way.
+	shapeMax = 8.0
+	// shapeClip is how many deviations off an observation may be until it counts as if it were no further off.
+	shapeClip = 3.0
 )
 
-// fit learns seconds = speed * sum_j(shape_j * prior_j * x_j) for three regressors. The speed is a weighted median of
-// the last log ratios to the prior, so it is there after a few observations and does not follow outliers; the shape is
-// a recursive least squares of relative errors with a ridge at 1, in which an outlier is clipped. The speed is divided
-// out before the shape sees an observation: a worker that slows down keeps its shape. A plain least squares of all
-// constants was rejected: one bad time in the first ten moves it by factors, and requests alike make it singular.
-type fit struct {
-	prior [3]float64
+// speed is how many times as long as its class's prior one worker takes, as a logarithm: a weighted median of the last log ratios, so
+// that it is there after a few observations and does not follow outliers.
+type speed struct {
 	n     int
-	votes [fitVotes]vote // a ring of the last observations
+	votes [speedVotes]vote // a ring of the last observations
 
-	own                 float64 // log speed by its own observations alone
-	logSpeed, deviation float64
-	shape               [3]float64
-	gram                [3][3]float64 // sum of x*x', x the share of each regressor in the prediction
-	moment              [3]float64    // sum of x*z, z the observed time in units of the prediction
-	mass                float64       // how many observations the sums stand for
+	own       float64 // by its own observations alone
+	deviation float64 // of one observation from own
+	log       float64 // what is believed, own and class together
 }
 
 // vote is one observation: the logarithm of its time over the prior's, and what it weighs.
 type vote struct{ log, weight float64 }
 
-func newFit(prior [3]float64) fit {
-	return fit{prior: prior, shape: [3]float64{1, 1, 1}, deviation: 0.5}
-}
-
-// vote takes an observed time against the prior's for the same work. weight in (0, 1] says how much that time
-// tells about work that depends on its size.
-func (f *fit) vote(seconds, priorSeconds, weight float64) {
-	f.votes[f.n%fitVotes] = vote{math.Log(seconds / priorSeconds), min(max(weight, 0.05), 1)}
-	f.n++
-	var held [fitVotes]vote
-	vs := append(held[:0], f.votes[:min(f.n, fitVotes)]...)
-	f.own = median(vs)
-	if f.n < 4 {
+// add takes an observed time against the prior's for the same work. weight in (0, 1] says how much that time tells about work that
+// depends on its size.
+func (s *speed) add(seconds, priorSeconds, weight float64) {
+	s.votes[s.n%speedVotes] = vote{math.Log(seconds / priorSeconds), min(max(weight, 0.05), 1)}
+	s.n++
+	var held [speedVotes]vote
+	vs := append(held[:0], s.votes[:min(s.n, speedVotes)]...)
+	s.own = median(vs)
+	if s.n < deviationFrom {
+		s.deviation = deviationFirst
 		return
 	}
 	for i := range vs {
-		vs[i] = vote{math.Abs(f.votes[i].log - f.own), f.votes[i].weight}
+		vs[i] = vote{math.Abs(s.votes[i].log - s.own), s.votes[i].weight}
 	}
-	f.deviation = max(1.48*median(vs), fitDeviationMin) // 1.48 mean absolute deviations are one standard deviation
+	s.deviation = max(1.48*median(vs), deviationMin) // 1.48 mean absolute deviations are one standard deviation
 }
 
-// lean sets the speed: the worker's own as far as it has shown one, for the rest its class's.
-func (f *fit) lean(class float64) {
-	f.logSpeed = (float64(f.n)*f.own + fitClass*class) / (float64(f.n) + fitClass)
+// lean settles what is believed: the class's speed, and of the worker's own difference what lies beyond chance (soft thresholding,
+// Donoho 1995).
+func (s *speed) lean(class float64) {
+	s.log = class
+	if s.n == 0 {
+		return
+	}
+	chance := max(speedErrors*s.deviation/math.Sqrt(float64(min(s.n, speedVotes))), speedSame)
+	switch off := s.own - class; {
+	case off > chance:
+		s.log += off - chance
+	case off < -chance:
+		s.log += off + chance
+	}
 }
 
-// bend takes the same observation for the shape: x are the three regressors, predicted the seconds expected for them
-// by the constants as learned so far.
-func (f *fit) bend(x [3]float64, seconds, predicted float64) {
-	reach := math.Exp(fitClip * f.deviation)
+// shape learns which of three constants a class's time is made of: seconds = speed * sum_j(ratio_j * prior_j * x_j). It is a recursive
+// least squares of relative errors with a ridge at 1, in which an outlier is clipped, over all workers of the class, each held against
+// its own speed: a worker that slows down changes no shape. A plain least squares of all constants was rejected: one bad time in the
+// first ten moves it by factors, and requests alike make it singular.
+type shape struct {
+	prior  [3]float64
+	ratio  [3]float64
+	gram   [3][3]float64 // sum of x*x', x the share of each regressor in the prediction
+	moment [3]float64    // sum of x*z, z the observed time in units of the prediction
+	mass   float64       // how many observations the sums stand for
+}
+
+func newShape(prior [3]float64) shape { return shape{prior: prior, ratio: [3]float64{1, 1, 1}} }
+
+// bend takes an observation of a worker of speed s: x are the three regressors, predicted the seconds expected for them.
+func (f *shape) bend(x [3]float64, seconds, predicted float64, s *speed) {
+	reach := math.Exp(shapeClip * s.deviation)
 	z := min(max(seconds/predicted, 1/reach), reach)
-	speed := math.Exp(f.logSpeed)
+	factor := math.Exp(s.log)
 	for j := range x {
-		x[j] *= f.prior[j] * speed / predicted
+		x[j] *= f.prior[j] * factor / predicted
 	}
-	f.mass = f.mass*fitForget + 1
+	f.mass = f.mass*shapeForget + 1
 	for i := range x {
 		for j := range x {
-			f.gram[i][j] = f.gram[i][j]*fitForget + x[i]*x[j]
+			f.gram[i][j] = f.gram[i][j]*shapeForget + x[i]*x[j]
 		}
-		f.moment[i] = f.moment[i]*fitForget + x[i]*z
+		f.moment[i] = f.moment[i]*shapeForget + x[i]*z
 	}
 	system, right := f.gram, f.moment
 	for i := range x {
-		// In proportion to the constant's mean squared share, so that each has its weight n/(n+50): with one ridge for
-		// all, a constant that makes a tenth of a usual time, and all of a long document's, would take thousands.
-		ridge := fitShrink * max(f.gram[i][i]/f.mass, fitShareMin*fitShareMin)
+		// In proportion to the constant's mean squared share, so that each has its weight n/(n+50): with one ridge for all, a constant
+		// that makes a tenth of a usual time, and all of a long document's, would take thousands.
+		ridge := shapeShrink * max(f.gram[i][i]/f.mass, shapeShareMin*shapeShareMin)
 		system[i][i] += ridge
 		right[i] += ridge
 	}
-	f.shape = solve(system, right)
-	for j := range f.shape {
-		f.shape[j] = min(max(f.shape[j], 1/fitShapeMax), fitShapeMax)
+	f.ratio = solve(system, right)
+	for j := range f.ratio {
+		f.ratio[j] = min(max(f.ratio[j], 1/shapeMax), shapeMax)
 	}
 }
 
-// constants returns the three learned constants.
-func (f *fit) constants() (k [3]float64) {
-	speed := math.Exp(f.logSpeed)
+// constants returns the three constants of a worker of the given log speed.
+func (f *shape) constants(log float64) (k [3]float64) {
+	factor := math.Exp(log)
 	for j := range k {
-		k[j] = f.prior[j] * f.shape[j] * speed
+		k[j] = f.prior[j] * f.ratio[j] * factor
 	}
 	return k
 }

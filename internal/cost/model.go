@@ -9,30 +9,21 @@ const (
 	sizeMax                = 1 << 30
 )
 
-// Model is the timing of one worker instance, learned from what it does.
+// Model is the timing of one worker instance: its own two speeds, of prefill and of decoding, over its class's shape. Speeds differ by
+// worker (other GPUs, other clocks); what a time is made of is a matter of engine and model, and is learned from all that run them.
 type Model struct {
 	prior         Constants
 	class         *class
-	prefill, step fit
+	prefill, step speed
 
 	learned Constants
 	seen    int // the class's version that learned was worked out with
 }
 
-// newModel starts from the class's shape and its siblings' speed.
-func newModel(c *class) *Model {
-	m := &Model{
-		prior:   c.prior,
-		class:   c,
-		prefill: newFit([3]float64{c.prior.A, c.prior.B, c.prior.C}),
-		step:    newFit([3]float64{c.prior.D0, c.prior.D1, c.prior.D2}),
-		seen:    -1,
-	}
-	return m
-}
+func newModel(c *class) *Model { return &Model{prior: c.prior, class: c, seen: -1} }
 
-// Constants returns the worker's constants as far as they are known: its own with weight n/(n+50) for the shape and n/(n+8) for the
-// speed, the rest its class's.
+// Constants returns the worker's constants as far as they are known: of the class's shape its own with weight n/(n+50), of the
+// worker's speed what differs from its class's beyond chance.
 func (m *Model) Constants() Constants {
 	if m.seen != m.class.version {
 		m.settle()
@@ -50,14 +41,13 @@ func (m *Model) LearnPrefill(uncached, cached int, seconds float64) {
 	x := [3]float64{1, u, u * (u + 2*h)}
 	k := m.Constants()
 	share := (k.B*u + k.C*x[2]) / k.Prefill(uncached, cached)
-	m.prefill.vote(seconds, m.prior.Prefill(uncached, cached), share*share)
+	m.prefill.add(seconds, m.prior.Prefill(uncached, cached), share*share)
 	m.class.learned(m)
-	m.settle()
 
-	k = m.learned
+	k = m.Constants()
 	if k.B*u >= k.D0 || seconds > floorBoundRatio*(k.A+k.D0) {
-		m.prefill.bend(x, seconds, max(k.A+k.B*u+k.C*x[2], k.D0))
-		m.settle()
+		m.class.prefill.bend(x, seconds, max(k.A+k.B*u+k.C*x[2], k.D0), &m.prefill)
+		m.class.version++
 	}
 }
 
@@ -67,11 +57,10 @@ func (m *Model) LearnStep(batch, contextTokens, seconds float64) {
 	if !(batch >= 1 && batch < sizeMax) || !(contextTokens >= 0 && contextTokens < sizeMax) || !usable(seconds) {
 		return
 	}
-	m.step.vote(seconds, m.prior.Step(batch, contextTokens), 1)
+	m.step.add(seconds, m.prior.Step(batch, contextTokens), 1)
 	m.class.learned(m)
-	m.settle()
-	m.step.bend([3]float64{1, batch, contextTokens}, seconds, m.learned.Step(batch, contextTokens))
-	m.settle()
+	m.class.step.bend([3]float64{1, batch, contextTokens}, seconds, m.Constants().Step(batch, contextTokens), &m.step)
+	m.class.version++
 }
 
 // Samples returns how many prefills and how many decode steps were learned from.
@@ -85,7 +74,7 @@ func (m *Model) settle() {
 	m.seen = m.class.version
 	m.prefill.lean(m.class.logPrefill)
 	m.step.lean(m.class.logStep)
-	p, s := m.prefill.constants(), m.step.constants()
+	p, s := m.class.prefill.constants(m.prefill.log), m.class.step.constants(m.step.log)
 	m.learned = Constants{A: p[0], B: p[1], C: p[2], D0: s[0], D1: s[1], D2: s[2]}
 }
 

@@ -40,7 +40,7 @@ func source(t *testing.T, seed uint64) *rand.Rand {
 }
 
 func fresh(prior Constants) *Model {
-	c := &class{prior: prior}
+	c := newClass(prior)
 	m := newModel(c)
 	c.members = append(c.members, m)
 	return m
@@ -109,7 +109,7 @@ func TestTheShapeFollowsWithEnoughPrefills(t *testing.T) {
 
 func TestUnlikeWorkersAreToldApartWithinThirtyRequests(t *testing.T) {
 	r := source(t, 9)
-	b := &class{prior: Profiles["h100-8b"].Constants}
+	b := newClass(Profiles["h100-8b"].Constants)
 	fast, slow := newModel(b), newModel(b)
 	b.members = []*Model{fast, slow}
 	for range 15 {
@@ -217,7 +217,7 @@ func TestAPrefillIsNeverLessThanAStep(t *testing.T) {
 
 func TestANewcomerStartsFromItsClass(t *testing.T) {
 	r := source(t, 14)
-	c := &class{prior: Profiles["h100-8b"].Constants}
+	c := newClass(Profiles["h100-8b"].Constants)
 	newcomer := newModel(c)
 	old := newModel(c)
 	c.members = []*Model{old, newcomer}
@@ -242,5 +242,27 @@ func BenchmarkLearnPrefill(b *testing.B) {
 	b.ReportAllocs()
 	for i := range b.N {
 		m.LearnPrefill(500+i%1000, i%3000, 0.02+float64(i%7)*1e-3)
+	}
+}
+
+func TestEqualWorkersStayEqualWhateverTheirLuck(t *testing.T) {
+	r := source(t, 14)
+	c := newClass(Profiles["h100-8b"].Constants)
+	for range 8 {
+		c.members = append(c.members, newModel(c))
+	}
+	for range 400 {
+		m := c.members[r.IntN(len(c.members))]
+		u, h := prompt(r)
+		m.LearnPrefill(u, h, noisy(r, Profiles["a100-8b"].Prefill(u, h), 0.3))
+		m.LearnStep(float64(1+r.IntN(30)), float64(r.IntN(100_000)), noisy(r, 0.02, 0.3))
+		var least, most float64 = math.Inf(1), 0
+		for _, m := range c.members {
+			s := m.Constants().Prefill(2000, 0)
+			least, most = min(least, s), max(most, s)
+		}
+		if most > 1.1*least {
+			t.Fatalf("equal workers are thought to differ by %.2f", most/least)
+		}
 	}
 }

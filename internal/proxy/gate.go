@@ -125,15 +125,16 @@ func (g *Gate) Policy() string {
 	return g.sched.Policy()
 }
 
-// place chooses a worker and reserves on it.
-func (g *Gate) place(req sched.Request) (sched.Decision, *fleet.Reservation, *endpoint, error) {
+// place chooses a worker and reserves on it. The attempt holds all that is needed of the worker from here on.
+func (g *Gate) place(req sched.Request) (*attempt, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	d, r, err := g.sched.Place(g.now(), req)
+	now := g.now()
+	d, r, err := g.sched.Place(now, req)
 	if err != nil {
-		return d, nil, nil, err
+		return nil, err
 	}
-	return d, r, g.ends[d.Worker], nil
+	return &attempt{decision: d, reservation: r, end: g.ends[d.Worker], began: now, takesUsageOption: d.Worker.Info().UsageOption}, nil
 }
 
 // estimate turns prompt bytes into tokens by the model's learned ratio.

@@ -202,7 +202,7 @@ func (g *Gate) serving(model string) []*endpoint {
 // admit has a worker chosen and reserved that this request has not tried.
 func (x *exchange) admit() error {
 	began := x.p.now()
-	d, res, end, err := x.p.gate.place(x.want)
+	a, err := x.p.gate.place(x.want)
 	took := x.p.now().Sub(began) + x.facts.keyed
 	x.facts.DecisionTime, x.facts.keyed = x.facts.DecisionTime+took, 0
 	if h := x.p.hooks.Decided; h != nil {
@@ -211,9 +211,9 @@ func (x *exchange) admit() error {
 	if err != nil {
 		return placeFailure(err)
 	}
-	x.want.Tried = append(x.want.Tried, d.Worker)
-	x.facts.Decision, x.facts.Tries, x.facts.Placed = d, x.facts.Tries+1, x.p.now()
-	x.try = &attempt{decision: d, reservation: res, end: end, began: x.facts.Placed}
+	x.try = a
+	x.want.Tried = append(x.want.Tried, a.decision.Worker)
+	x.facts.Decision, x.facts.Tries, x.facts.Placed = a.decision, x.facts.Tries+1, a.began
 	return nil
 }
 
@@ -235,6 +235,8 @@ type attempt struct {
 	reservation *fleet.Reservation
 	end         *endpoint
 	began       time.Time
-	withholds   bool // usage was asked for on the client's behalf
-	settled     bool
+
+	takesUsageOption bool // the engine accepts stream_options.include_usage
+	withholds        bool // usage was asked for on the client's behalf
+	settled          bool
 }

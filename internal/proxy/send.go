@@ -89,7 +89,7 @@ func (x *exchange) send() error {
 // outgoing is the request as the worker gets it: the client's bytes, save for a splice.
 func (x *exchange) outgoing(a *attempt) *upstream.Request {
 	body := x.body
-	if x.p.o.InjectUsage && x.req.Stream && a.end.worker.Info().UsageOption {
+	if x.p.o.InjectUsage && x.req.Stream && a.takesUsageOption {
 		if edits := x.req.InjectUsage(body); edits != nil {
 			body = llmapi.Splice(body, edits...)
 			a.withholds = true
