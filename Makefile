@@ -8,6 +8,7 @@ DEMO    ?=
 BENCH   ?= .
 
 .DEFAULT_GOAL := help
+.NOTPARALLEL:
 .PHONY: help build demo unit e2e test bench check generate
 
 help: ## this list

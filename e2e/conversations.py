@@ -2,7 +2,9 @@
 
     python conversations.py http://127.0.0.1:8800 --conversations 12 --turns 3 --seed 1
 
-The order changes from turn to turn: in a fixed order, round robin would come back to the same worker by accident.
+The order changes from turn to turn: in a fixed order, round robin would come back to the same worker by accident. First turns come
+several at once, so that they spread; later ones singly, so that no worker is ever too busy for its hit to be worth waiting for. Every
+other conversation is streamed.
 """
 
 import argparse
@@ -44,20 +46,27 @@ class Conversation:
         question = QUESTIONS[turn % len(QUESTIONS)].format(self.thing)
         self.messages.append({"role": "user", "content": question if turn else self.story + " " + question})
         began = time.monotonic()
-        raw = self.client.chat.completions.with_raw_response.create(
-            model=MODEL, messages=self.messages, max_tokens=20, temperature=0, seed=self.number
-        )
-        reply = raw.parse()
-        self.messages.append({"role": "assistant", "content": reply.choices[0].message.content})
-        details = reply.usage.prompt_tokens_details
+        ask = self.streamed if self.number % 2 else self.whole
+        text, usage = ask(model=MODEL, messages=self.messages, max_tokens=20, temperature=0, seed=self.number)
+        self.messages.append({"role": "assistant", "content": text})
         return {
             "conversation": self.number,
             "turn": turn,
-            "worker": raw.headers.get("x-warmpath-worker"),
-            "prompt": reply.usage.prompt_tokens,
-            "cached": (details.cached_tokens or 0) if details else 0,
+            "prompt": usage.prompt_tokens,
+            "cached": usage.prompt_tokens_details.cached_tokens,
             "seconds": round(time.monotonic() - began, 3),
         }
+
+    def whole(self, **request):
+        reply = self.client.chat.completions.create(**request)
+        return reply.choices[0].message.content, reply.usage
+
+    def streamed(self, **request):
+        text, usage = "", None
+        for chunk in self.client.chat.completions.create(stream=True, stream_options={"include_usage": True}, **request):
+            usage = chunk.usage or usage
+            text += "".join(c.delta.content or "" for c in chunk.choices)
+        return text, usage
 
 
 def main():
@@ -65,7 +74,7 @@ def main():
     parser.add_argument("base")
     parser.add_argument("--conversations", type=int, default=12)
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--at-once", type=int, default=3)
+    parser.add_argument("--at-once", type=int, default=3, help="first turns that run together")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
 
@@ -74,9 +83,11 @@ def main():
     order = random.Random(options.seed)
     said = []
     with concurrent.futures.ThreadPoolExecutor(options.at_once) as pool:
-        for turn in range(options.turns):
-            order.shuffle(conversations)
-            said += pool.map(lambda c: c.say(turn), conversations)
+        order.shuffle(conversations)
+        said += pool.map(lambda c: c.say(0), conversations)
+    for turn in range(1, options.turns):
+        order.shuffle(conversations)
+        said += [c.say(turn) for c in conversations]
     print(json.dumps({"seed": options.seed, "turns": said}))
 
 

@@ -11,7 +11,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,12 +24,14 @@ import (
 type stack struct {
 	data, admin string
 	engines     []string
+	log         string // of decisions
 	router      *process
 }
 
-func startStack(t *testing.T, flags ...string) *stack {
+func startStack(t *testing.T) *stack {
 	t.Helper()
-	s := &stack{}
+	s := &stack{log: filepath.Join(t.TempDir(), "decisions.jsonl")}
+	flags := []string{"serve", "--policy", "warm-cost", "--decision-log", s.log}
 	for n := range 3 {
 		_, url := startEngine(t, n)
 		s.engines = append(s.engines, url)
@@ -38,8 +42,7 @@ func startStack(t *testing.T, flags ...string) *stack {
 	}
 	listen, admin := "127.0.0.1:"+freePort(t), "127.0.0.1:"+freePort(t)
 	s.data, s.admin = "http://"+listen, "http://"+admin
-	s.router = start(t, "warmpath", router, []string{"XDG_STATE_HOME=" + t.TempDir()},
-		append([]string{"serve", "--listen", listen, "--admin", admin}, flags...)...)
+	s.router = start(t, "warmpath", router, []string{"XDG_STATE_HOME=" + t.TempDir()}, append(flags, "--listen", listen, "--admin", admin)...)
 	eventually(t, "warmpath is ready", startWait, func() bool { return get(s.data+"/readyz") != "" })
 	eventually(t, "warmpath knows the model of all engines", startWait, func() bool {
 		return strings.Contains(get(s.data+"/v1/models"), modelName) && s.slotsKnown() == len(s.engines)
@@ -116,7 +119,7 @@ func script(t *testing.T, into any, args ...string) {
 }
 
 func TestRealEnginesThroughServe(t *testing.T) {
-	s := startStack(t, "--policy", "warm-cost")
+	s := startStack(t)
 	t.Run("ShuffledConversationsFindTheirPromptWarm", s.conversations)
 	t.Run("TheOpenAIClientChats", func(t *testing.T) { s.check(t, "chat_openai") })
 	t.Run("TheAnthropicClientChats", func(t *testing.T) { s.check(t, "chat_anthropic") })
@@ -139,44 +142,68 @@ func (s *stack) check(t *testing.T, name string) {
 }
 
 func (s *stack) conversations(t *testing.T) {
-	const seed, turns = 1, 3
+	const seed, conversations, turns = 1, 12, 3
 	var said struct {
 		Turns []struct {
-			Conversation, Turn, Prompt, Cached int
-			Worker                             string
-			Seconds                            float64
+			Turn, Prompt, Cached int
+			Seconds              float64
 		}
 	}
-	script(t, &said, "conversations.py", s.data, "--conversations", "12", "--turns", fmt.Sprint(turns), "--seed", fmt.Sprint(seed))
+	script(t, &said, "conversations.py", s.data, "--conversations", fmt.Sprint(conversations), "--turns", fmt.Sprint(turns), "--seed", fmt.Sprint(seed))
 	prompt, cached, seconds := make([]int, turns), make([]int, turns), make([]float64, turns)
-	byWorker, last, moved := map[string]int{}, map[int]string{}, 0
 	for _, turn := range said.Turns {
-		if turn.Turn > 0 && last[turn.Conversation] != turn.Worker {
-			moved++
-		}
-		last[turn.Conversation] = turn.Worker
 		prompt[turn.Turn] += turn.Prompt
 		cached[turn.Turn] += turn.Cached
 		seconds[turn.Turn] += turn.Seconds
-		byWorker[turn.Worker]++
 	}
 	for turn := range turns {
 		share := float64(cached[turn]) / float64(prompt[turn])
-		t.Logf("seed %d, turn %d: %d of %d prompt tokens cached (%.0f %%), %.2f s each", seed, turn+1, cached[turn], prompt[turn], 100*share, seconds[turn]/float64(len(last)))
+		t.Logf("seed %d, turn %d: %d of %d prompt tokens cached (%.0f %%), %.2f s each",
+			seed, turn+1, cached[turn], prompt[turn], 100*share, seconds[turn]/conversations)
 		if turn > 0 && share < 0.6 {
 			t.Errorf("turn %d found %.0f %% of its prompt cached, want at least 60 %%", turn+1, 100*share)
 		}
-	}
-	t.Logf("turns by worker: %v; %d of %d later turns changed the worker; hits declined: %.0f",
-		byWorker, moved, (turns-1)*len(last), s.metric(t, "warmpath_hits_declined_total"))
-	if len(byWorker) != len(s.engines) {
-		t.Errorf("%d of %d workers were used: %v", len(byWorker), len(s.engines), byWorker)
 	}
 	predicted, reported := s.metric(t, "warmpath_cached_tokens_predicted_total"), s.metric(t, "warmpath_cached_tokens_reported_total")
 	t.Logf("cached tokens predicted %.0f, reported %.0f", predicted, reported)
 	if reported == 0 || predicted < 0.8*reported || predicted > 1.2*reported {
 		t.Errorf("cached tokens predicted %.0f and reported %.0f differ by more than 20 %%", predicted, reported)
 	}
+
+	var made []decision
+	eventually(t, "the decision log has every request", 5*time.Second, func() bool {
+		made = s.decisions(t)
+		return len(made) == conversations*turns
+	})
+	byWorker, byHit := map[string]int{}, map[string]int{}
+	for _, d := range made {
+		byWorker[d.Worker]++
+		byHit[d.Hit]++
+	}
+	t.Logf("decisions by worker %v, by hit %v", byWorker, byHit)
+	if len(byWorker) != len(s.engines) {
+		t.Errorf("%d of %d workers were used: %v", len(byWorker), len(s.engines), byWorker)
+	}
+}
+
+// decision is what the test reads of a line of the decision log.
+type decision struct{ Worker, Hit string }
+
+func (s *stack) decisions(t *testing.T) []decision {
+	t.Helper()
+	text, err := os.ReadFile(s.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var made []decision
+	for line := range strings.Lines(string(text)) {
+		var d decision
+		if err := json.Unmarshal([]byte(line), &d); err != nil {
+			t.Fatalf("decision log: %v in %s", err, line)
+		}
+		made = append(made, d)
+	}
+	return made
 }
 
 func (s *stack) cancel(t *testing.T) {

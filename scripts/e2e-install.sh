@@ -7,7 +7,11 @@ cd "$(dirname "$0")/.."
 cache=.cache/e2e
 pins=(e2e/requirements.txt e2e/engine.txt scripts/e2e-install.sh)
 stamp=$(cat "${pins[@]}" | sha256sum | cut -d' ' -f1)
-if [ "$(cat "$cache/stamp" 2>/dev/null || true)" = "$stamp" ]; then
+# The stamp alone would not tell that the Python below the environment has gone.
+installed() {
+  [ "$(cat "$cache/stamp" 2>/dev/null)" = "$stamp" ] && "$cache/venv/bin/python" -c '' 2>/dev/null
+}
+if installed; then
   echo "e2e-install: $cache is up to date"
   exit 0
 fi
@@ -16,7 +20,7 @@ fi
 mkdir -p .cache
 exec 9>.cache/e2e.lock
 flock 9
-if [ "$(cat "$cache/stamp" 2>/dev/null || true)" = "$stamp" ]; then
+if installed; then
   exit 0
 fi
 
