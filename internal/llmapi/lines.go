@@ -118,10 +118,8 @@ func (s *Stream) observe(data []byte) (usageOnly bool) {
 	if e.id.Found() && s.ID == "" {
 		s.ID = decode(e.id.Of(data), "")
 	}
-	if e.content > 0 {
-		s.Tokens += e.content
-		s.FirstContent = true
-	}
+	s.Tokens += e.content
+	s.FirstContent = s.Tokens > 0
 	s.counts.merge(&e.counts)
 	s.Usage = s.counts.usage(s.api)
 	return whole && e.noChoices && e.hasUsage && !e.isError

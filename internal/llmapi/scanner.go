@@ -64,47 +64,53 @@ func special(x uint64) uint64 {
 	return ((x ^ 0x02*each) - 0x21*each | ((x ^ 0x5c*each) - each)) &^ x
 }
 
-// str skips the string whose opening quote is at i.
-func (s *scanner) str(i int) int {
-	b, high := s.b, s.high
-	i++
-	for {
+// plain is the index of the first special byte from i on, the length of the text when there is none. Most strings
+// end within eight bytes; long ones go by 32.
+func (s *scanner) plain(i int) int {
+	b := s.b
+	for i+8 <= len(b) {
+		x := binary.LittleEndian.Uint64(b[i:])
+		s.high |= x
+		if m := special(x) & tops; m != 0 {
+			return i + bits.TrailingZeros64(m)>>3
+		}
+		i += 8
 		for i+32 <= len(b) {
 			p := b[i : i+32 : i+32]
 			x, y := binary.LittleEndian.Uint64(p), binary.LittleEndian.Uint64(p[8:])
 			z, w := binary.LittleEndian.Uint64(p[16:]), binary.LittleEndian.Uint64(p[24:])
 			if (special(x)|special(y)|special(z)|special(w))&tops != 0 {
-				break
+				for s.high |= x; special(x)&tops == 0; x, y, z = y, z, w {
+					s.high |= y
+					i += 8
+				}
+				return i + bits.TrailingZeros64(special(x)&tops)>>3
 			}
-			high |= x | y | z | w
+			s.high |= x | y | z | w
 			i += 32
 		}
-		for i+8 <= len(b) {
-			x := binary.LittleEndian.Uint64(b[i:])
-			high |= x
-			if m := special(x) & tops; m != 0 {
-				i += bits.TrailingZeros64(m) >> 3
-				break
-			}
-			i += 8
-		}
-		for i < len(b) && b[i] >= 0x20 && b[i] != '"' && b[i] != '\\' {
-			high |= uint64(b[i])
-			i++
-		}
-		if i >= len(b) {
+	}
+	for i < len(b) && b[i] >= 0x20 && b[i] != '"' && b[i] != '\\' {
+		s.high |= uint64(b[i])
+		i++
+	}
+	return i
+}
+
+// str skips the string whose opening quote is at i.
+func (s *scanner) str(i int) int {
+	for i++; ; {
+		i = s.plain(i)
+		if i >= len(s.b) {
 			return s.fail(i, "unterminated string")
 		}
-		if c := b[i]; c == '"' {
-			s.high = high
+		switch c := s.b[i]; {
+		case c == '"':
 			return i + 1
-		} else if c != '\\' {
+		case c != '\\':
 			return s.fail(i, "control character in a string")
 		}
-		if i+1 < len(b) && b[i+1] == 'n' { // by far the most frequent one
-			s.escaped = true
-			i += 2
-		} else if i = s.escape(i); i < 0 {
+		if i = s.escape(i); i < 0 {
 			return -1
 		}
 	}
@@ -154,11 +160,15 @@ func (s *scanner) hex4(i int) rune {
 // value skips any value. depth is the number of containers already open around it. It keeps its own stack, one bit a
 // level, so that hostile nesting costs no goroutine stack.
 func (s *scanner) value(i, depth int) int {
+	i = s.space(i)
+	c := s.peek(i)
+	if c != '{' && c != '[' {
+		return s.scalar(i, c)
+	}
 	var objects [DepthMax/64 + 1]uint64 // bit set: an object is open at that level
-	level := depth
-	for {
+	for level := depth; ; {
 		i = s.space(i)
-		c := s.peek(i)
+		c = s.peek(i)
 		if c == '{' || c == '[' {
 			if level++; level > DepthMax {
 				return s.fail(i, deep)
@@ -225,18 +235,13 @@ func (s *scanner) scalar(i int, c byte) int {
 		return s.str(i)
 	case c == '-' || c >= '0' && c <= '9':
 		return s.number(i)
-	case c == 't':
-		return s.literal(i, "true")
-	case c == 'f':
-		return s.literal(i, "false")
-	case c == 'n':
-		return s.literal(i, "null")
-	case c == 'N' && s.lenient:
-		return s.literal(i, "NaN")
-	case c == 'I' && s.lenient:
-		return s.literal(i, "Infinity")
 	case i >= len(s.b):
 		return s.fail(i, "unexpected end")
+	}
+	for _, w := range [...]string{"null", "true", "false", "NaN", "Infinity"} {
+		if w[0] == c && (c > 'Z' || s.lenient) {
+			return s.literal(i, w)
+		}
 	}
 	return s.fail(i, "expected a value")
 }

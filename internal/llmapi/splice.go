@@ -35,7 +35,6 @@ var (
 	optionField  = []byte(`"stream_options":{"include_usage":true},`)
 	optionWhole  = []byte(`{"include_usage":true}`)
 	optionMember = []byte(`"include_usage":true,`)
-	optionTrue   = []byte(`true`)
 )
 
 // InjectUsage returns the edits that make an engine report usage in the stream, nil when there is nothing to do: the
@@ -55,7 +54,7 @@ func (r *Request) InjectUsage(body []byte) []Edit {
 	case o.kind != '{' || o.continuous:
 		return nil
 	case o.include.Found():
-		*e = Edit{o.include, optionTrue}
+		*e = Edit{o.include, []byte("true")}
 	default:
 		at := r.StreamOptions.Start + 1
 		*e = Edit{Span{at, at}, optionMember}

@@ -71,8 +71,7 @@ func (c *cursor) name() bool {
 	start := c.i + 1
 	s.escaped = false
 	end := s.key(c.i)
-	if end < 0 {
-		c.i = -1
+	if c.i = end; end < 0 {
 		return false
 	}
 	c.val = s.space(end)
