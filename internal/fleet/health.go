@@ -26,6 +26,8 @@ func (k Fault) String() string {
 // health is the breaker of one worker instance.
 type health struct {
 	run      int           // faults since the last success
+	last     Fault         // the latest of all
+	lastAt   time.Time     // zero: none yet
 	out      bool          // ejected; stays so until a probe, or an answer still under way, succeeds
 	until    time.Time     // no probe before
 	lasts    time.Duration // of the last ejection
@@ -38,9 +40,10 @@ type health struct {
 
 // Fault counts a fault against a worker. EjectAfter in a row put it out, unless it is the last one standing of a model that it serves.
 // A probe that fails puts it out again for twice as long. It reports whether the worker was put out just now.
-func (f *Fleet) Fault(w *Worker, now time.Time, _ Fault) (ejected bool) {
+func (f *Fleet) Fault(w *Worker, now time.Time, kind Fault) (ejected bool) {
 	h := &w.health
 	h.run++
+	h.last, h.lastAt = kind, now
 	switch {
 	case w.gone:
 		return false
@@ -140,6 +143,11 @@ func (w *Worker) Standing() bool {
 
 // EjectedUntil returns when the worker's ejection ends; ok is false when it is not out.
 func (w *Worker) EjectedUntil() (until time.Time, ok bool) { return w.health.until, w.health.out }
+
+// LastFault returns the latest fault, to be shown; ok is false when there was none.
+func (w *Worker) LastFault() (kind Fault, at time.Time, ok bool) {
+	return w.health.last, w.health.lastAt, !w.health.lastAt.IsZero()
+}
 
 // takeProbe makes r the probe when the worker is out and due: exactly one at a time.
 func (w *Worker) takeProbe(r *Reservation, now time.Time) {

@@ -24,6 +24,9 @@ func out(f *Fleet, w *Worker, now time.Time) {
 
 func TestThreeFaultsInARowPutAWorkerOut(t *testing.T) {
 	f, a, _ := pair(t)
+	if _, _, ok := a.LastFault(); ok {
+		t.Error("a fault before the first")
+	}
 	for i, want := range []bool{false, false, true, false} {
 		if got := f.Fault(a, at(i), ServerError); got != want {
 			t.Errorf("fault %d ejected: %v", i+1, got)
@@ -31,6 +34,9 @@ func TestThreeFaultsInARowPutAWorkerOut(t *testing.T) {
 	}
 	if a.Healthy(at(1001)) || a.State() != "ejected" || !a.Healthy(at(1002)) || f.Ejections() != 1 {
 		t.Errorf("state %s, ejections %d", a.State(), f.Ejections())
+	}
+	if kind, when, ok := a.LastFault(); kind != ServerError || when != at(3) || !ok {
+		t.Errorf("last fault %s at %v", kind, when)
 	}
 }
 

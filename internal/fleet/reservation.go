@@ -10,7 +10,6 @@ import (
 type Need struct {
 	PromptTokens   int
 	CachedTokens   int     // of PromptTokens, assumed to be cached there
-	OutputTokens   float64 // expected
 	PrefillSeconds float64 // booked until the first token comes
 	OthersSeconds  float64 // predicted part of the time to the first token that waiting for others and decoding them takes
 	DecodeSeconds  float64 // predicted after it; lets an answer that is not streamed change phase by prediction

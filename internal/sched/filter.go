@@ -31,6 +31,7 @@ const (
 	outRoom
 	outFull
 	outBusy
+	outDoubted
 )
 
 var verdicts = [...]string{
@@ -45,6 +46,7 @@ var verdicts = [...]string{
 	outRoom:     "no KV room",
 	outFull:     "in-flight cap",
 	outBusy:     "said it is busy",
+	outDoubted:  "was out, and this is a retry",
 }
 
 func (v verdict) String() string {
@@ -236,7 +238,7 @@ func (s *Scheduler) soften(now time.Time, req *Request) string {
 		return ""
 	}
 	var names []string
-	for v := outAnswer; v <= outBusy; v++ {
+	for v := outAnswer; v <= outDoubted; v++ {
 		if relaxed&(1<<(v-outAnswer)) != 0 {
 			names = append(names, v.String())
 		}
@@ -259,6 +261,9 @@ func soft(now time.Time, c *candidate, req *Request) (bit uint8) {
 	}
 	if w.IsBusy(now) {
 		bit |= 1 << (outBusy - outAnswer)
+	}
+	if len(req.Tried) > 0 && !w.Standing() {
+		bit |= 1 << (outDoubted - outAnswer)
 	}
 	return bit
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/fleet"
 )
 
@@ -50,6 +51,28 @@ func TestEqualWorkersShareSequentialRequestsUnderEveryPolicy(t *testing.T) {
 			if n < 60 || n > 140 {
 				t.Errorf("%s: %s got %d of 1000", policy, id, n)
 			}
+		}
+	}
+}
+
+func TestTheLuckiestConstantsDoNotDrawAllIdleTraffic(t *testing.T) {
+	c := newScene(t, "", 1)
+	prior := cost.Options{Engines: map[string]cost.Constants{}}
+	for i, w := range c.workers(10) {
+		kind := fmt.Sprint("kind", i)
+		prior.Engines[kind] = cost.Profiles["h100-8b"].Scaled(1 + 0.0015*float64(i))
+		w.SetInfo(fleet.Info{Engine: kind, Models: []fleet.Model{{ID: "m"}}})
+	}
+	c.s = New(c.f, c.x, cost.NewBook(prior), nil, nil, Options{Seed: 1})
+	got := map[string]int{}
+	for i := range 1000 {
+		d, r := c.must(unique(i, 400))
+		got[d.Worker.ID]++
+		r.Release(c.now, fleet.Succeeded)
+	}
+	for id, n := range got {
+		if n < 60 || n > 140 {
+			t.Errorf("%s got %d of 1000", id, n)
 		}
 	}
 }

@@ -241,7 +241,6 @@ func (c *candidate) need(j judgement) fleet.Need {
 	return fleet.Need{
 		PromptTokens:   j.tokens,
 		CachedTokens:   c.cached,
-		OutputTokens:   j.output,
 		PrefillSeconds: c.booking,
 		OthersSeconds:  c.others,
 		DecodeSeconds:  c.decode,
