@@ -10,11 +10,11 @@ const (
 	speedVotes = 31
 	// speedErrors is how many standard errors a worker's speed must lie off its class's to be believed. Equal workers then stay equal:
 	// otherwise each would differ by its luck, and the luckiest would draw the traffic.
-	speedErrors = 2.5
-	// speedSame is the least difference that is believed at all, in log: 5 %.
-	speedSame = 0.05
+	speedErrors = 3
+	// speedSame is the least difference that is believed at all, in log: 10 %.
+	speedSame = 0.1
 	// deviationFirst is the deviation, in log, assumed before there are enough observations to tell.
-	deviationFirst, deviationFrom = 0.5, 4
+	deviationFirst, deviationFrom = 0.5, 10
 	// deviationMin keeps the clip of the shape from closing on a worker whose times hardly vary.
 	deviationMin = 0.1
 
