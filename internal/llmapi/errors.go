@@ -56,13 +56,12 @@ func ErrorBody(d Dialect, status int, kind, message, param string) []byte {
 // ErrorEvent is an error inside a stream that has begun, as a complete server-sent event. Anthropic's SDKs ignore an
 // error that has no event name; OpenAI's read the error key; Responses has a flat event of its own.
 func ErrorEvent(d Dialect, api API, kind, message string) []byte {
-	const status = 502
-	body := ErrorBody(d, status, kind, message, "")
+	body := ErrorBody(d, 502, kind, message, "")
 	if d == Anthropic {
 		return fmt.Appendf(nil, "event: error\ndata: %s\n\n", body)
 	}
 	if api == Responses {
-		typ, code := openAIType(kind, status)
+		typ, code := openAIType(kind, 502)
 		return fmt.Appendf(nil, `event: error`+"\n"+`data: {"type":"error","code":%s,"message":%s,"param":null,"sequence_number":0}`+"\n\n",
 			quote(cmp.Or(code, typ)), quote(message))
 	}

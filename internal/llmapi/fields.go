@@ -64,8 +64,7 @@ var places = [...]struct {
 	{"content", shapeInputs, other},
 }
 
-// sectionTools is the place of tools.
-const sectionTools = 0
+const sectionTools = 0 // its place
 
 // place finds a field's place; shapeNone when it has none.
 func place(api API, key []byte) (section int, how shape) {

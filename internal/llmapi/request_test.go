@@ -281,3 +281,21 @@ func TestSEC06PartsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+func TestTOK03EveryBodyShapeIsTakenOrRefused(t *testing.T) {
+	shapes := []string{
+		`{"input":"a"}`, `{"input":[{"role":"user","content":"a"}]}`, `{"query":"q","documents":["d"]}`, `{"prompt":[1,2]}`, `{"prompt":[[1],[2]]}`,
+		`{"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}]}`, `{"messages":[]}`, `{"messages":[{}]}`, `{"messages":[{"role":"user"}]}`,
+		`{"prompt":[["a",1],[]]}`, `{"prompt":["a",1,2]}`, `{"prompt":[]}`, `{"input":{}}`, `{"input":[null]}`, `{"messages":[{"content":[null,[],"x",{"content":[{"text":5}]}]}]}`,
+		`{"messages":[{"role":"","type":5,"content":{"a":1}}]}`, `{"system":5}`, `{"tools":{}}`, `{"metadata":[],"conversation":{"id":5}}`,
+	}
+	for _, body := range shapes {
+		for api := Other; api <= CountTokens; api++ {
+			var r Request
+			var field *FieldError
+			if err := r.Scan(api, []byte(body)); err != nil && !errors.As(err, &field) {
+				t.Errorf("%s %s: %v", api, body, err)
+			}
+		}
+	}
+}

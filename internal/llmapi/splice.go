@@ -1,14 +1,17 @@
 package llmapi
 
+import "slices"
+
 // Edit replaces the bytes of Span by Text; an empty span inserts.
 type Edit struct {
 	Span
 	Text []byte
 }
 
-// Splice returns a copy of body with the edits made. They must be sorted and must not overlap. Every other byte is
-// as it was, which keeps numbers, key order and unknown fields intact.
+// Splice returns a copy of body with the edits made. They must not overlap; they are sorted in place. Every other byte
+// is as it was, which keeps numbers, key order and unknown fields intact.
 func Splice(body []byte, edits ...Edit) []byte {
+	slices.SortStableFunc(edits, func(a, b Edit) int { return a.Start - b.Start })
 	size := len(body)
 	for _, e := range edits {
 		size += len(e.Text) - e.Len()
