@@ -1,19 +1,14 @@
 package proxy
 
 import (
-	"context"
 	"hash/maphash"
-	"io"
-	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/sched"
-	"github.com/warmpath/warmpath/internal/upstream"
 )
 
 // sessionSeed makes session keys the same for one run of the program and unlike those of the next.
@@ -96,107 +91,6 @@ func (x *exchange) tenant() string {
 	}
 	t := x.r.Header.Get(x.p.o.TenantHeader)
 	return t[:min(len(t), x.p.o.TenantsBytesMax)]
-}
-
-// ownerOnly binds a request that refers to an earlier response, or to a conversation, to the worker that holds it.
-func (x *exchange) ownerOnly() error {
-	id := x.req.PreviousResponse
-	named, isPath := llmapi.ResponseID(x.r.URL.Path)
-	if isPath {
-		id = named
-	}
-	if id == "" {
-		if o, ok := x.p.owners.get(conversationKey(x.req.Conversation)); ok && x.p.gate.serves(o) {
-			x.want.Only = o.id
-		}
-		return nil
-	}
-	o, known := x.p.owners.get(id)
-	if !known {
-		if o, known = x.p.askForOwner(x.ctx, id, x.req.Model, x.r.Header); !known {
-			return nil // some worker's own 404 says it best
-		}
-		x.p.owners.put(id, o)
-	}
-	if !x.p.gate.serves(o) {
-		return &failure{status: http.StatusNotFound, kind: llmapi.KindNotFound, param: "previous_response_id", outcome: OutcomeClientError,
-			message: "response " + id + " was made by worker " + o.id + ", which has left or restarted and no longer holds it; send the conversation anew"}
-	}
-	x.want.Only = o.id
-	return nil
-}
-
-func conversationKey(id string) string {
-	if id == "" {
-		return ""
-	}
-	return "conversation/" + id
-}
-
-const (
-	ownerAskTimeout = 2 * time.Second
-	ownerAskMax     = 64 // workers asked for one unknown response id
-)
-
-// askForOwner looks an unknown response id up on the workers of the model, all at once: after a restart of the router, or when
-// another replica made it.
-func (p *Proxy) askForOwner(ctx context.Context, id, model string, client http.Header) (owner, bool) {
-	ctx, cancel := context.WithTimeout(ctx, ownerAskTimeout)
-	defer cancel()
-	ends := p.gate.serving(model)
-	if len(ends) > ownerAskMax {
-		ends = ends[:ownerAskMax]
-	}
-	var wait sync.WaitGroup
-	found := make(chan owner, len(ends))
-	for _, e := range ends {
-		wait.Go(func() {
-			if p.holds(ctx, e, id, client) {
-				found <- owner{e.worker.ID, e.worker.Incarnation}
-				cancel()
-			}
-		})
-	}
-	wait.Wait()
-	select {
-	case o := <-found:
-		return o, true
-	default:
-		return owner{}, false
-	}
-}
-
-func (p *Proxy) holds(ctx context.Context, e *endpoint, id string, client http.Header) bool {
-	h := http.Header{}
-	setCredential(h, e, client)
-	res, err := e.client.Do(ctx, &upstream.Request{Method: http.MethodGet, Path: "/v1/responses/" + id, Header: h})
-	if err != nil {
-		return false
-	}
-	defer res.Body.Close()
-	io.CopyN(io.Discard, res.Body, 1<<20)
-	return res.Status == http.StatusOK
-}
-
-// serves says whether that very instance is still in the fleet.
-func (g *Gate) serves(o owner) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	w := g.fleet.Lookup(o.id)
-	return w != nil && w.Incarnation == o.incarnation
-}
-
-// serving lists the endpoints of the workers that have a model; all of them when model is empty.
-func (g *Gate) serving(model string) []*endpoint {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	var out []*endpoint
-	for _, w := range g.fleet.Workers() {
-		if e := g.ends[w]; e != nil && (model == "" || serves(w, model)) {
-			out = append(out, e)
-		}
-	}
-	return out
 }
 
 // admit has a worker chosen and reserved that this request has not tried.

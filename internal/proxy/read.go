@@ -19,17 +19,11 @@ func (x *exchange) read() error {
 		return err
 	}
 	x.body = body
-	if len(body) == 0 && (x.r.Method == http.MethodGet || x.r.Method == http.MethodDelete || x.r.Method == http.MethodHead || x.r.Method == http.MethodOptions) {
-		return nil
-	}
-	if !scannable(x.r.Header, x.api) {
+	if !scannable(x.r.Header, x.api) || (len(body) == 0 && x.api == llmapi.Other) {
+		x.req = llmapi.Request{} // it still holds what another request said
 		return nil
 	}
 	if err := x.req.Scan(x.api, body); err != nil {
-		if x.api == llmapi.Other && x.r.Header.Get("Content-Type") != "" && !isJSON(x.r.Header) {
-			x.req = llmapi.Request{}
-			return nil
-		}
 		return scanFailure(err)
 	}
 	x.scanned = true

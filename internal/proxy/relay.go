@@ -58,7 +58,7 @@ func (x *exchange) writeHead(res *upstream.Response, named bool) {
 
 // reply copies an answer that is not an event stream, piece by piece as it comes, and keeps a bounded copy to read its usage.
 func (x *exchange) reply(ctx context.Context, stay func() bool, res *upstream.Response) error {
-	keep := x.scanned && res.Status == http.StatusOK && res.Header.Get("Content-Encoding") == ""
+	keep := (x.scanned || x.makesConversation()) && res.Status == http.StatusOK && res.Header.Get("Content-Encoding") == ""
 	var kept []byte
 	for {
 		piece, err := res.Body.Next()
@@ -120,17 +120,6 @@ func (x *exchange) readAnswer(a llmapi.Answer) {
 	case a.Status == "incomplete":
 		x.facts.Outcome = OutcomeIncomplete
 	}
-}
-
-// own remembers who made a response, for the requests that will refer to it.
-func (x *exchange) own(id string) {
-	if x.api != llmapi.Responses {
-		return
-	}
-	w := x.try.end.worker
-	o := owner{w.ID, w.Incarnation}
-	x.p.owners.put(id, o)
-	x.p.owners.put(conversationKey(x.req.Conversation), o)
 }
 
 // cut sorts out an answer that broke after its head had come. While none of it reached the client, another worker may be tried.

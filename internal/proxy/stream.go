@@ -84,7 +84,11 @@ func (x *exchange) errorFirst(res *upstream.Response, event []byte) error {
 // observe notes tokens and gaps of a piece and returns the bytes to forward.
 func (x *exchange) observe(piece []byte) []byte {
 	before := x.obs.Tokens
+	named := x.obs.ID != ""
 	out := x.obs.Feed(piece)
+	if !named && x.obs.ID != "" { // now, not at the end: a client may cancel or continue it while it runs, or leave it
+		x.own(x.obs.ID)
+	}
 	n := x.obs.Tokens - before
 	if n == 0 {
 		return out
@@ -147,7 +151,6 @@ func (x *exchange) finish(res *upstream.Response, rest []byte) error {
 	}
 	f := &x.facts
 	f.Usage, f.Tokens = x.obs.Usage, x.obs.Tokens
-	x.own(x.obs.ID)
 	switch {
 	case x.obs.Err != "" || x.obs.Outcome == "failed":
 		f.Outcome, f.Error = OutcomeFailed, "the stream carried an error: "+x.obs.Err
