@@ -307,7 +307,7 @@ func (w *worker) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	other := w.other
 	w.mu.Unlock()
-	if r.Method == http.MethodGet && !strings.HasPrefix(r.URL.Path, "/v1/responses") {
+	if r.Method == http.MethodGet && !strings.HasPrefix(r.URL.Path, "/v1/responses") && !strings.HasPrefix(r.URL.Path, "/v1/conversations") {
 		if other != nil {
 			other(out, r)
 			return
