@@ -50,6 +50,10 @@ type class struct {
 
 	prefill, step shape // of A, B, C and of D0, D1, D2
 
+	clean  bool // a member has shown a time that is only its own
+	roughs int  // rough times seen before that
+	rough  [roughMax]float64
+
 	// The members' mean log speeds, and a number that changes with all of this.
 	logPrefill, logStep float64
 	version             int
@@ -126,6 +130,7 @@ const classVoteMax = 8
 // is what workers are held against, nothing that has to be exact.
 func (c *class) learned(m *Model) {
 	c.version++
+	c.clean = true
 	if n := m.prefill.n + m.step.n; n > 2*classVoteMax && n%16 != 0 {
 		return
 	}

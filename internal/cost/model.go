@@ -1,6 +1,14 @@
 package cost
 
+import (
+	"math"
+	"slices"
+)
+
 const (
+	// roughMax is how many rough times decide the class's rough speed.
+	roughMax = 20
+
 	// floorBoundRatio is how near to its floor a short prefill must be to say nothing about the seconds a token costs.
 	floorBoundRatio = 1.5
 
@@ -61,6 +69,25 @@ func (m *Model) LearnStep(batch, contextTokens, seconds float64) {
 	m.class.learned(m)
 	m.class.step.bend([3]float64{1, batch, contextTokens}, seconds, m.Constants().Step(batch, contextTokens), &m.step)
 	m.class.version++
+}
+
+// LearnRough takes a time that is fit for no more than the order of magnitude: until a first token (generated 0) or until the end of a
+// whole answer, others' work included. It counts while no worker of the class has shown anything better, so that a prior that is wrong
+// by factors is put right even where no request ever has a worker to itself. Others' work only adds: the lower quartile is believed.
+func (m *Model) LearnRough(uncached, cached, generated int, seconds float64) {
+	c := m.class
+	if c.clean || uncached <= 0 || cached < 0 || generated < 0 || uncached > sizeMax || cached > sizeMax || !usable(seconds) {
+		return
+	}
+	alone := c.prior.Prefill(uncached, cached) + float64(generated)*c.prior.Step(1, float64(uncached+cached))
+	c.rough[c.roughs%len(c.rough)] = math.Log(seconds / alone)
+	c.roughs++
+	held := c.rough
+	seen := held[:min(c.roughs, len(held))]
+	slices.Sort(seen)
+	c.logPrefill = seen[len(seen)/4]
+	c.logStep = c.logPrefill
+	c.version++
 }
 
 // Samples returns how many prefills and how many decode steps were learned from.

@@ -26,7 +26,7 @@ func (x *exchange) key() error {
 			return err
 		}
 	}
-	if x.scanned {
+	if x.scanned && x.api != llmapi.CountTokens { // counting warms no cache
 		x.chain = x.p.keyer.Chain(&x.req, x.body, x.chain)
 	} else {
 		x.chain.Keys, x.chain.Ends, x.chain.Replies = x.chain.Keys[:0], x.chain.Ends[:0], x.chain.Replies[:0]

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/prefix"
@@ -123,6 +124,7 @@ const assumedBlockTokens = 16
 // the gaps in which another prefill ran are outliers of the median, not the worker's decode speed.
 func (g *Gate) learnSpeed(x *exchange, w *fleet.Worker, uncached, cached, generated int) {
 	f, m := &x.facts, g.costs.Of(w)
+	f.learnRough(m, uncached, cached, generated)
 	if !f.Stream {
 		g.learnWhole(x, w, uncached, cached, generated)
 		return
@@ -136,6 +138,17 @@ func (g *Gate) learnSpeed(x *exchange, w *fleet.Worker, uncached, cached, genera
 	gaps := slices.Clone(f.Gaps[:min(len(f.Gaps), 256)])
 	slices.Sort(gaps)
 	m.LearnStep(float64(max(1, f.batch.InFlight)), float64(f.batch.ContextTokens), float64(gaps[len(gaps)/2]))
+}
+
+// learnRough takes the time until the first token, or until the end of an answer that was not streamed, for what little it tells.
+func (f *Facts) learnRough(m *cost.Model, uncached, cached, generated int) {
+	end := f.Ended
+	if f.Stream {
+		end, generated = f.FirstToken, 0
+	}
+	if !end.IsZero() {
+		m.LearnRough(uncached, cached, generated, end.Sub(f.Placed).Seconds())
+	}
 }
 
 // learnWhole splits the time of an answer that was not streamed between prefill and decoding in the proportion that the present

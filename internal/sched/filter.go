@@ -14,6 +14,9 @@ import (
 // from bytes, runs of blanks are several times denser than text, and the engine that counts them is the better judge.
 const contextSlack = 2
 
+// A worker has more than its share when it has crowdShare times the mean in flight and crowdSlack more.
+const crowdShare, crowdSlack = 1.5, 4
+
 // verdict says which filter put a candidate out. Hard filters come first; from softened on they are soft and relax.
 type verdict uint8
 
@@ -30,6 +33,7 @@ const (
 	outAnswer
 	outRoom
 	outFull
+	outCrowd
 	outBusy
 	outDoubted
 )
@@ -45,6 +49,7 @@ var verdicts = [...]string{
 	outAnswer:   "context too short for the answer",
 	outRoom:     "no KV room",
 	outFull:     "in-flight cap",
+	outCrowd:    "more than its share",
 	outBusy:     "said it is busy",
 	outDoubted:  "was out, and this is a retry",
 }
@@ -212,15 +217,21 @@ func (s *Scheduler) census() string {
 
 // soften applies the soft filters, each relaxed before nobody is left, the first of the verdicts first. It returns those relaxed.
 func (s *Scheduler) soften(now time.Time, req *Request) string {
+	flights, left := 0, 0
+	for i := range s.cands {
+		if c := &s.cands[i]; c.out == in {
+			c.load = c.worker.Load(now)
+			flights += c.load.InFlight
+			left++
+		}
+	}
+	share := crowdShare*float64(flights)/float64(left) + crowdSlack
 	level := bits.UintSize
 	for i := range s.cands {
-		c := &s.cands[i]
-		if c.out != in {
-			continue
+		if c := &s.cands[i]; c.out == in {
+			c.soft = soft(now, c, req, share)
+			level = min(level, bits.Len8(c.soft))
 		}
-		c.load = c.worker.Load(now)
-		c.soft = soft(now, c, req)
-		level = min(level, bits.Len8(c.soft))
 	}
 	var relaxed uint8
 	for i := range s.cands {
@@ -247,8 +258,10 @@ func (s *Scheduler) soften(now time.Time, req *Request) string {
 }
 
 // soft returns a bit for each soft filter that would put the candidate out, outAnswer's the lowest. Waiting for room is a matter of
-// score; the room filter wants only a prompt that could ever fit, and no more than a whole cache's worth waiting.
-func soft(now time.Time, c *candidate, req *Request) (bit uint8) {
+// score; the room filter wants only a prompt that could ever fit, and no more than a whole cache's worth waiting. What a request that
+// generates nothing costs beyond its prefill is not known (a reranker, a transcription), so no score would spread a crowd of them: share,
+// the most in flight that is fair, does.
+func soft(now time.Time, c *candidate, req *Request, share float64) (bit uint8) {
 	w, l := c.worker, &c.load
 	if c.contextMax > 0 && req.PromptTokens+req.MaxTokens > c.contextMax {
 		bit |= 1
@@ -258,6 +271,9 @@ func soft(now time.Time, c *candidate, req *Request) (bit uint8) {
 	}
 	if most := w.InFlightMax(); most > 0 && l.InFlight >= most {
 		bit |= 1 << (outFull - outAnswer)
+	}
+	if !req.Generates && float64(l.InFlight) > share {
+		bit |= 1 << (outCrowd - outAnswer)
 	}
 	if w.IsBusy(now) {
 		bit |= 1 << (outBusy - outAnswer)
