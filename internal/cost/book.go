@@ -59,6 +59,19 @@ type class struct {
 	version             int
 }
 
+// likely is the class a worker of unknown engine most likely belongs to: the largest of those that run its model. It would else be held
+// against a prior of its own while its siblings are held against what they have shown, and look better or worse than it is.
+func (b *Book) likely(key classKey) classKey {
+	best, most := key, 0
+	for k, c := range b.classes {
+		n := len(c.members)
+		if k.model == key.model && k.engine != "" && (n > most || n == most && n > 0 && k.engine < best.engine) {
+			best, most = k, n
+		}
+	}
+	return best
+}
+
 func newClass(k Constants) *class {
 	return &class{prior: k, prefill: newShape([3]float64{k.A, k.B, k.C}), step: newShape([3]float64{k.D0, k.D1, k.D2})}
 }
@@ -102,6 +115,9 @@ func (b *Book) Forget(w *fleet.Worker) {
 }
 
 func (b *Book) classOf(key classKey) *class {
+	if key.engine == "" {
+		key = b.likely(key)
+	}
 	c := b.classes[key]
 	if c == nil && len(b.classes) >= classesMax {
 		key.model = "" // one class for all that a flood of model names would make

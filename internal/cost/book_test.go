@@ -53,6 +53,19 @@ func TestAWorkerIsClassedOnceItsEngineIsKnown(t *testing.T) {
 	}
 }
 
+func TestAWorkerOfUnknownEngineIsTakenForOneOfThoseThatRunItsModel(t *testing.T) {
+	f, b := fleet.New(fleet.DefaultOptions()), NewBook(DefaultOptions())
+	old := add(t, f, "a", "vllm")
+	for range 20 {
+		b.Of(old).LearnPrefill(2000, 0, 3)
+	}
+	fresh := add(t, f, "b", "")
+	fresh.SetInfo(fleet.Info{Models: []fleet.Model{{ID: "m"}}}) // configured; the engine has not been asked yet
+	if got, want := b.Of(fresh).Constants(), b.Of(old).Constants(); got != want {
+		t.Errorf("it starts from %+v, its siblings are at %+v", got, want)
+	}
+}
+
 func TestASuccessorInASlotStartsCleanButFromItsClass(t *testing.T) {
 	f, b := fleet.New(fleet.DefaultOptions()), NewBook(DefaultOptions())
 	old := add(t, f, "a", "vllm")
