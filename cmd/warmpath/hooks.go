@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -187,7 +188,15 @@ func (r *router) onCounts(t telemetry.Target, c fleet.Counts) { r.gate.Observe(t
 
 func (r *router) onDown(t telemetry.Target, _ error) { r.gate.Unreachable(t.ID, t.Incarnation) }
 
-func (r *router) onFail(t telemetry.Target, _ error) { r.metrics.Worker(t.ID).TelemetryFailed() }
+// onFail counts. A worker that was down and now answers, though not what telemetry asks, is up: nothing else would tell, because one
+// that is down gets no requests.
+func (r *router) onFail(t telemetry.Target, err error) {
+	r.metrics.Worker(t.ID).TelemetryFailed()
+	var e *telemetry.Error
+	if !errors.As(err, &e) || !e.Unreachable() {
+		r.gate.Reachable(t.ID, t.Incarnation)
+	}
+}
 
 // onRestart starts the worker's next incarnation: what its engine had cached is gone.
 func (r *router) onRestart(t telemetry.Target) {

@@ -124,10 +124,15 @@ func (w *Worker) Unreachable() {
 	}
 }
 
-// Healthy reports whether the worker may get a request: it is not out, or its time is up and no probe is under way.
+// Reachable says that somebody is at the worker's address after all, though it told nothing: it may get requests again.
+func (w *Worker) Reachable() { w.health.down = false }
+
+// Healthy reports whether the worker may get a request: it is not out, or its time is up and no probe is under way. A probe that has
+// been silent for EjectMax is waited for no longer: it may be an answer of ten minutes that is not streamed.
 func (w *Worker) Healthy(now time.Time) bool {
 	h := &w.health
-	return !h.down && (!h.out || (h.probe == nil && !now.Before(h.until)))
+	untried := h.probe == nil || now.Sub(h.probe.dispatched) >= w.fleet.opts.EjectMax
+	return !h.down && (!h.out || (untried && !now.Before(h.until)))
 }
 
 // ProbeDue reports whether the worker is out, its time is up and nobody tries it. Somebody must, or a recovered worker whose prompts

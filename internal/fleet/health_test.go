@@ -68,6 +68,21 @@ func TestOnlyOneProbeIsOutAtATime(t *testing.T) {
 	if f.Reserve(a, Need{}, at(1001)).Probe() {
 		t.Error("two probes at once")
 	}
+	if a.Healthy(at(60_999)) || !a.ProbeDue(at(61_000)) {
+		t.Error("a probe that is silent for a minute is waited for less, or longer")
+	}
+	second := f.Reserve(a, Need{}, at(61_000))
+	if !second.Probe() || a.ProbeDue(at(61_001)) {
+		t.Error("the second probe is none, or a third is due with it")
+	}
+	probe.Release(at(61_002), Cancelled)
+	if a.ProbeDue(at(61_003)) {
+		t.Error("the end of the first probe freed the place of the second")
+	}
+	second.Release(at(61_004), Succeeded)
+	if a.State() != "ready" {
+		t.Error(a.State())
+	}
 }
 
 func TestAProbesEndDecides(t *testing.T) {
@@ -194,6 +209,10 @@ func TestNobodyAnsweringMattersOnlyBeforeTheFirstAnswer(t *testing.T) {
 	if w.State() != "down" || w.Healthy(at(0)) {
 		t.Errorf("never answered: %s", w.State())
 	}
+	if w.Reachable(); w.State() != "unknown" || !w.Healthy(at(0)) {
+		t.Errorf("somebody is there, and it is %s", w.State())
+	}
+	w.Unreachable()
 	answers := map[string]func(){
 		"info": func() { w.SetInfo(Info{At: at(0)}) }, "counts": func() { w.Observe(Counts{}) },
 		"traffic": func() { w.Succeeded(at(0)) }, "busy": func() { w.Busy(at(0), 0) },

@@ -99,6 +99,15 @@ func (g *Gate) Unreachable(id string, incarnation uint64) {
 	}
 }
 
+// Reachable notes that somebody is at a worker's address, though telemetry learns nothing there.
+func (g *Gate) Reachable(id string, incarnation uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if w := g.fleet.Lookup(id); w != nil && w.Incarnation == incarnation {
+		w.Reachable()
+	}
+}
+
 // Restarted starts a worker's next incarnation: its engine began anew at the same address, with empty caches.
 func (g *Gate) Restarted(id string, incarnation uint64) (*fleet.Worker, error) {
 	g.mu.Lock()
