@@ -51,7 +51,7 @@ func scanFailure(err error) *failure {
 	if errors.As(err, &field) {
 		return badRequest(field.Field, "%s", err.Error())
 	}
-	return badRequest("", "the request body is not valid JSON: %s", err.Error())
+	return badRequest("", "the request body is %s", err.Error())
 }
 
 // placeFailure shapes why no worker could be chosen.

@@ -173,7 +173,8 @@ func (x *exchange) release(o fleet.Outcome) {
 		return
 	}
 	a.settled = true
-	x.p.gate.release(a.reservation, o)
+	computed := o == fleet.Succeeded || !x.facts.FirstToken.IsZero()
+	x.p.gate.release(a, x.chain, o, computed)
 }
 
 // unwell sorts out an answer that says the worker cannot: 429 and 503 are back-pressure, 501 and 505 are about the request, every

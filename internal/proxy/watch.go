@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/prefix"
 )
 
 // What requests and telemetry tell the gate while they go on. Each call takes the lock for a moment.
@@ -18,10 +19,15 @@ func (g *Gate) firstToken(r *fleet.Reservation, now time.Time) (clean bool, pref
 	return clean, prefill, r.Worker().Load(now)
 }
 
-func (g *Gate) release(r *fleet.Reservation, o fleet.Outcome) {
+// release ends an attempt. A prompt that was entered as expected and never computed, for all that is known, is withdrawn from the
+// worker's assumed cache: a miss too many costs a prefill, a hit that is none costs a wait for nothing besides.
+func (g *Gate) release(a *attempt, c prefix.Chain, o fleet.Outcome, computed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	r.Release(g.now(), o)
+	a.reservation.Release(g.now(), o)
+	if w := a.decision.Worker; !computed && !w.Gone() {
+		g.index.Withdraw(w.Slot, c, a.decision.MatchedBlocks)
+	}
 }
 
 func (g *Gate) fault(w *fleet.Worker, kind fleet.Fault) (ejected bool) {

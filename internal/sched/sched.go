@@ -88,6 +88,7 @@ type Decision struct {
 	Rows              []Row         `json:"rows"` // at most RowsMax, the chosen one first
 	Hit               Hit           `json:"-"`
 	MatchedTokens     int           `json:"matched_tokens"` // on the chosen worker
+	MatchedBlocks     int32         `json:"-"`              // the same in blocks of the request's chain, before it was entered
 	BestMatchedTokens int           `json:"best_matched_tokens"`
 	OutputTokens      float64       `json:"output_tokens"`     // expected
 	Relaxed           string        `json:"relaxed,omitempty"` // soft filters that would have left nobody

@@ -23,7 +23,8 @@ type candidate struct {
 	contextMax int // of the requested model there; 0 unknown
 	load       fleet.Load
 	sharedKey  uint64 // of the last block it holds
-	cached     int    // h: tokens of the prompt that it holds
+	blocks     int32  // leading blocks of the prompt that it holds
+	cached     int    // h: the same in tokens
 	uncached   int    // u
 	inFlight   float64
 	booking    float64 // w without the floor of a step: those that wait share the step
@@ -135,9 +136,10 @@ func (s *Scheduler) match(req *Request, j *judgement) {
 		if !c.scored() {
 			continue
 		}
-		c.cached, c.sharedKey = 0, 0
+		c.cached, c.blocks, c.sharedKey = 0, 0, 0
 		if n := c.worker.Slot; n < len(s.depth) && s.depth[n] > 0 && whole > 0 {
-			last := int(min(s.depth[n], int32(len(chain.Keys)))) - 1
+			c.blocks = min(s.depth[n], int32(len(chain.Keys)))
+			last := int(c.blocks) - 1
 			c.sharedKey = uint64(chain.Keys[last])
 			c.cached = int(int64(j.tokens) * int64(chain.Ends[last]) / int64(whole))
 			c.cached = max(0, min(c.cached, j.tokens-1))
@@ -276,6 +278,7 @@ func (s *Scheduler) explain(chosen int, reason, relaxed string, j judgement) Dec
 		Worker:            c.worker,
 		Hit:               j.hit(c),
 		MatchedTokens:     c.cached,
+		MatchedBlocks:     c.blocks,
 		BestMatchedTokens: j.bestMatched,
 		OutputTokens:      j.output,
 		Relaxed:           relaxed,
