@@ -34,7 +34,8 @@ var rooms = map[string][]string{
 	"prompt":    {"llmapi", "prefix"},
 	"sched":     {"fleet", "prefix", "cost", "llmapi"},
 	"engine":    {"cost", "llmapi", "prompt", "prefix", "metrics", "dialog"},
-	"proxy":     {"sched", "prompt", "prefix", "llmapi", "fleet", "cost", "declog", "upstream"},
+	"gate":      {"sched", "prefix", "cost", "fleet", "upstream"},
+	"proxy":     {"gate", "sched", "prompt", "prefix", "llmapi", "fleet", "upstream"},
 	"config":    {"fleet", "sched", "prefix", "upstream", "telemetry", "declog", "go.yaml.in/yaml/v3"},
 }
 

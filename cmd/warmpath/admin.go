@@ -10,7 +10,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/fleet"
-	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/sched"
 )
 
@@ -181,7 +181,7 @@ type workerState struct {
 
 func (r *router) state() routerState {
 	s := routerState{Version: version, Started: r.started, Policy: r.gate.Policy(), Running: r.proxy.Running(), SeedPrint: r.seed.Fingerprint(), Workers: []workerState{}}
-	r.gate.View(func(v proxy.View) {
+	r.gate.View(func(v gate.View) {
 		x := v.Index.Stats()
 		s.Index = indexState{x.Bytes, x.BytesMax, x.Blocks, x.Evictions}
 		for _, w := range v.Workers {
@@ -199,7 +199,7 @@ func (r *router) state() routerState {
 	return s
 }
 
-func describe(w *fleet.Worker, v proxy.View) workerState {
+func describe(w *fleet.Worker, v gate.View) workerState {
 	info, load, model := w.Info(), w.Load(v.Now), v.Costs.Of(w)
 	s := workerState{ID: w.ID, URL: w.URL, State: w.State(), Incarnation: w.Incarnation, Engine: info.Engine, Version: info.Version,
 		SlotsMax: info.SlotsMax, KVTokensMax: info.KVTokensMax, InFlight: load.InFlight, InFlightTokens: load.ContextTokens, InFlightMax: w.InFlightMax(),

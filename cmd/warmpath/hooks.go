@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/declog"
 	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/metrics"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/telemetry"
@@ -145,7 +146,7 @@ func (r *router) logDecision(f *proxy.Facts) {
 
 // collect fills in the state of the moment for a scrape of the metrics.
 func (r *router) collect(s *metrics.State) {
-	r.gate.View(func(v proxy.View) {
+	r.gate.View(func(v gate.View) {
 		for _, w := range v.Workers {
 			load, state := w.Load(v.Now), metrics.WorkerState{ID: w.ID, State: w.State()}
 			state.InFlightRequests, state.InFlightTokens = load.InFlight, load.ContextTokens

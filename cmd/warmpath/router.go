@@ -18,6 +18,7 @@ import (
 	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/declog"
 	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/metrics"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/prompt"
@@ -31,7 +32,7 @@ import (
 type router struct {
 	cfg       config.Config
 	log       *slog.Logger
-	gate      *proxy.Gate
+	gate      *gate.Gate
 	proxy     *proxy.Proxy
 	metrics   *metrics.Set
 	telemetry *telemetry.Manager
@@ -108,12 +109,12 @@ func (r *router) wire() {
 		idle = -1 // the upstream client's word for none
 	}
 	dial := upstream.Options{ConnectTimeout: c.Timeouts.Connect, HeaderTimeout: c.Timeouts.Header, IdleGap: idle}
-	r.gate = proxy.NewGate(f, x, book, outputs, ratio, s, dial, time.Now)
+	r.gate = gate.New(f, x, book, outputs, ratio, s, dial, time.Now)
 	r.metrics = metrics.New(r.collect)
 	o := proxy.DefaultOptions()
 	o.BodyBytesMax, o.RetriesMax, o.InjectUsage, o.ExplainHeaders = int64(c.BodyBytesMax), c.RetriesMax, c.InjectUsage, c.ExplainHeaders
 	o.ConnectTimeout, o.HeaderTimeout, o.IdleGap = c.Timeouts.Connect, c.Timeouts.Header, c.Timeouts.IdleGap
-	r.proxy = proxy.New(o, r.gate, prompt.New(r.seed, prompt.DefaultOptions()), r.hooks(), r.log)
+	r.proxy = proxy.New(o, r.gate, prompt.New(r.seed, prompt.DefaultOptions()), r.hooks(), r.log, time.Now)
 	r.telemetry = telemetry.New(telemetry.Options{Interval: c.Telemetry.Interval, Timeout: c.Telemetry.Timeout,
 		InFlight: r.gate.InFlight, OnInfo: r.onInfo, OnCounts: r.onCounts, OnRestart: r.onRestart, OnDown: r.onDown, OnFail: r.onFail, Log: r.log})
 }
@@ -205,8 +206,8 @@ func (r *router) closeFiles() {
 	}
 }
 
-func workerOf(w config.Worker) proxy.Worker {
-	out := proxy.Worker{ID: w.ID, URL: w.URL, Key: string(w.Key), InFlightMax: w.InFlightMax}
+func workerOf(w config.Worker) gate.Worker {
+	out := gate.Worker{ID: w.ID, URL: w.URL, Key: string(w.Key), InFlightMax: w.InFlightMax}
 	if w.Model != "" {
 		out.Models = []string{w.Model}
 	}
@@ -214,7 +215,7 @@ func workerOf(w config.Worker) proxy.Worker {
 }
 
 // addWorker puts a worker into the fleet and starts asking it what it is.
-func (r *router) addWorker(w proxy.Worker) error {
+func (r *router) addWorker(w gate.Worker) error {
 	added, err := r.gate.Add(w)
 	if err != nil {
 		return err

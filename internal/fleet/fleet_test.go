@@ -369,3 +369,25 @@ func BenchmarkLoad(b *testing.B) {
 		w.Load(at(10))
 	}
 }
+
+func TestARequestIsAloneOnlyWhileNobodyElseEverWas(t *testing.T) {
+	now := time.Unix(0, 0)
+	f := New(DefaultOptions())
+	w, err := f.Add("a", "http://a", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := f.Reserve(w, Need{PromptTokens: 10}, now)
+	if !first.Alone() {
+		t.Error("the only request is not alone")
+	}
+	second := f.Reserve(w, Need{PromptTokens: 10}, now)
+	second.Release(now, Succeeded)
+	if first.Alone() || second.Alone() {
+		t.Error("a request that was joined, or that joined, is taken to be alone")
+	}
+	first.Release(now, Succeeded)
+	if third := f.Reserve(w, Need{PromptTokens: 10}, now); !third.Alone() {
+		t.Error("a request on a worker that is idle again is not alone")
+	}
+}

@@ -51,6 +51,8 @@ type Reservation struct {
 	streamed   bool
 	probe      bool
 	crowded    bool // found a queue, or was joined before its first token
+	first      bool // found the worker idle
+	serial     uint64
 	prompt     int
 	cached     int
 	uncached   int
@@ -86,6 +88,9 @@ func (f *Fleet) Reserve(w *Worker, n Need, now time.Time) *Reservation {
 	} else {
 		o.headSince = now
 	}
+	r.first = o.inFlight == 0
+	w.reserved++
+	r.serial = w.reserved
 	o.queue.push(r)
 	o.inFlight++
 	o.prefilling++
@@ -146,6 +151,9 @@ func (r *Reservation) Worker() *Worker { return r.worker }
 
 // Probe reports whether this request is the one that tries a worker that is out.
 func (r *Reservation) Probe() bool { return r.probe }
+
+// Alone reports whether the request has had the worker to itself since its dispatch, as far as this router knows.
+func (r *Reservation) Alone() bool { return r.first && r.serial == r.worker.reserved }
 
 // Need returns the prompt's tokens and how many of them were assumed to be cached.
 func (r *Reservation) Need() (promptTokens, cachedTokens int) { return r.prompt, r.cached }

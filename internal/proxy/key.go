@@ -3,12 +3,10 @@ package proxy
 import (
 	"hash/maphash"
 	"strings"
-	"time"
 
-	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/prefix"
-	"github.com/warmpath/warmpath/internal/sched"
 )
 
 // sessionSeed makes session keys the same for one run of the program and unlike those of the next.
@@ -34,7 +32,7 @@ func (x *exchange) key() error {
 	x.want.Chain, x.want.Bytes = x.chain, x.req.TextBytes
 	x.want.PromptTokens = x.req.TokenCount
 	if !x.req.TokenIDs {
-		x.want.PromptTokens = x.p.gate.estimate(x.req.Model, x.req.TextBytes)
+		x.want.PromptTokens = x.p.gate.Estimate(x.req.Model, x.req.TextBytes)
 	}
 	x.want.MaxTokens, x.want.Streamed = x.req.MaxTokens, x.req.Stream
 	x.want.Generates = x.api != llmapi.Embeddings && x.api != llmapi.CountTokens && x.api != llmapi.Other
@@ -49,7 +47,7 @@ func (x *exchange) key() error {
 
 // onlyModel lets a request without a model through when there is nothing to choose from.
 func (x *exchange) onlyModel() error {
-	models := x.p.gate.models()
+	models := x.p.gate.Models()
 	if len(models) < 2 {
 		return nil
 	}
@@ -96,7 +94,7 @@ func (x *exchange) tenant() string {
 // admit has a worker chosen and reserved that this request has not tried.
 func (x *exchange) admit() error {
 	began := x.p.now()
-	a, err := x.p.gate.place(x.want)
+	a, err := x.p.gate.Place(x.want)
 	took := x.p.now().Sub(began) + x.facts.keyed
 	x.facts.DecisionTime, x.facts.keyed = x.facts.DecisionTime+took, 0
 	if h := x.p.hooks.Decided; h != nil {
@@ -105,9 +103,9 @@ func (x *exchange) admit() error {
 	if err != nil {
 		return placeFailure(err)
 	}
-	x.try = a
-	x.want.Tried = append(x.want.Tried, a.decision.Worker)
-	x.facts.Decision, x.facts.Tries, x.facts.Placed = a.decision, x.facts.Tries+1, a.began
+	x.try = &attempt{Attempt: a}
+	x.want.Tried = append(x.want.Tried, a.Worker)
+	x.facts.Decision, x.facts.Tries, x.facts.Placed = a.Decision, x.facts.Tries+1, a.Began
 	return nil
 }
 
@@ -125,12 +123,7 @@ func (x *exchange) giveUp(err error) error {
 
 // attempt is one worker's turn at the request.
 type attempt struct {
-	decision    sched.Decision
-	reservation *fleet.Reservation
-	end         *endpoint
-	began       time.Time
-
-	takesUsageOption bool // the engine accepts stream_options.include_usage
-	withholds        bool // usage was asked for on the client's behalf
-	settled          bool
+	*gate.Attempt
+	withholds bool // usage was asked for on the client's behalf
+	settled   bool
 }

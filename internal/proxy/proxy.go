@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/prompt"
@@ -65,7 +66,7 @@ type Hooks struct {
 // Proxy is the data plane's handler.
 type Proxy struct {
 	o       Options
-	gate    *Gate
+	gate    *gate.Gate
 	keyer   *prompt.Keyer
 	hooks   Hooks
 	log     *slog.Logger
@@ -78,8 +79,8 @@ type Proxy struct {
 }
 
 // New makes the data plane over a gate.
-func New(o Options, g *Gate, k *prompt.Keyer, h Hooks, log *slog.Logger) *Proxy {
-	p := &Proxy{o: o, gate: g, keyer: k, hooks: h, log: log, owners: newOwners(o.ResponseIDsMax), now: g.now}
+func New(o Options, g *gate.Gate, k *prompt.Keyer, h Hooks, log *slog.Logger, now func() time.Time) *Proxy {
+	p := &Proxy{o: o, gate: g, keyer: k, hooks: h, log: log, owners: newOwners(o.ResponseIDsMax), now: now}
 	p.pool.New = func() any { return &exchange{p: p} }
 	return p
 }
@@ -230,7 +231,7 @@ func (x *exchange) fail(f *failure) {
 
 func (p *Proxy) serveReady(w http.ResponseWriter) {
 	ready := 0
-	p.gate.View(func(v View) {
+	p.gate.View(func(v gate.View) {
 		for _, worker := range v.Workers {
 			if worker.Healthy(v.Now) && !worker.Draining() {
 				ready++

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/upstream"
 )
@@ -73,7 +74,7 @@ func (x *exchange) ownerOnly() error {
 		return nil
 	}
 	o, known := x.p.owners.get(ref.key)
-	if known && x.p.gate.serves(o) {
+	if known && x.p.gate.Holds(o.id, o.incarnation) {
 		x.want.Only = o.id
 		return nil
 	}
@@ -88,7 +89,7 @@ func (x *exchange) ownerOnly() error {
 	case known:
 		return &failure{status: http.StatusNotFound, kind: llmapi.KindNotFound, param: ref.param, outcome: OutcomeClientError,
 			message: ref.id + " was made by worker " + o.id + ", which has left or restarted and no longer holds it; send the conversation anew"}
-	case !x.req.HasModel && len(x.p.gate.models()) > 1: // else some worker's own 404 says it best
+	case !x.req.HasModel && len(x.p.gate.Models()) > 1: // else some worker's own 404 says it best
 		return &failure{status: http.StatusNotFound, kind: llmapi.KindNotFound, param: ref.param, outcome: OutcomeClientError,
 			message: "no worker holds " + ref.id}
 	}
@@ -99,7 +100,7 @@ func (x *exchange) ownerOnly() error {
 func (p *Proxy) askForOwner(ctx context.Context, ref reference, model string, client http.Header) (owner, bool) {
 	ctx, cancel := context.WithTimeout(ctx, ownerAskTimeout)
 	defer cancel()
-	ends := p.gate.serving(model)
+	ends := p.gate.Serving(model)
 	if len(ends) > ownerAskMax {
 		ends = ends[:ownerAskMax]
 	}
@@ -108,7 +109,7 @@ func (p *Proxy) askForOwner(ctx context.Context, ref reference, model string, cl
 	for _, e := range ends {
 		wait.Go(func() {
 			if p.holds(ctx, e, ref.path, client) {
-				found <- owner{e.worker.ID, e.worker.Incarnation}
+				found <- owner{e.Worker.ID, e.Worker.Incarnation}
 				cancel()
 			}
 		})
@@ -122,37 +123,16 @@ func (p *Proxy) askForOwner(ctx context.Context, ref reference, model string, cl
 	}
 }
 
-func (p *Proxy) holds(ctx context.Context, e *endpoint, path string, client http.Header) bool {
+func (p *Proxy) holds(ctx context.Context, e *gate.Endpoint, path string, client http.Header) bool {
 	h := http.Header{}
 	setCredential(h, e, client)
-	res, err := e.client.Do(ctx, &upstream.Request{Method: http.MethodGet, Path: path, Header: h})
+	res, err := e.Client.Do(ctx, &upstream.Request{Method: http.MethodGet, Path: path, Header: h})
 	if err != nil {
 		return false
 	}
 	defer res.Body.Close()
 	io.CopyN(io.Discard, res.Body, 1<<20)
 	return res.Status == http.StatusOK
-}
-
-// serves says whether that very instance is still in the fleet.
-func (g *Gate) serves(o owner) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	w := g.fleet.Lookup(o.id)
-	return w != nil && w.Incarnation == o.incarnation
-}
-
-// serving lists the endpoints of the workers that have a model; all of them when model is empty.
-func (g *Gate) serving(model string) []*endpoint {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	var out []*endpoint
-	for _, w := range g.fleet.Workers() {
-		if e := g.ends[w]; e != nil && (model == "" || serves(w, model)) {
-			out = append(out, e)
-		}
-	}
-	return out
 }
 
 // makesConversation says whether the answer to the request names a new conversation.
@@ -162,7 +142,7 @@ func (x *exchange) makesConversation() bool {
 
 // own remembers who made a response or a conversation, for the requests that will refer to it.
 func (x *exchange) own(id string) {
-	w := x.try.end.worker
+	w := x.try.Worker
 	o := owner{w.ID, w.Incarnation}
 	switch {
 	case x.api == llmapi.Responses:

@@ -25,7 +25,7 @@ func (x *exchange) relay(ctx context.Context, stay func() bool, res *upstream.Re
 	if x.flushed && !events {
 		x.release(fleet.Failed)
 		return &failure{status: http.StatusBadGateway, kind: llmapi.KindUpstream, outcome: OutcomeFailed,
-			message: "worker " + x.try.end.worker.ID + " answered " + http.StatusText(res.Status) + " to the retry of a stream that had begun"}
+			message: "worker " + x.try.Worker.ID + " answered " + http.StatusText(res.Status) + " to the retry of a stream that had begun"}
 	}
 	if events {
 		return x.stream(ctx, stay, res)
@@ -47,9 +47,9 @@ func (x *exchange) writeHead(res *upstream.Response, named bool) {
 	responseHeaders(h, res.Header)
 	h[headerRequestID] = []string{x.facts.ID}
 	if named {
-		h[headerWorker] = []string{x.try.end.worker.ID}
+		h[headerWorker] = []string{x.try.Worker.ID}
 		if x.p.o.ExplainHeaders {
-			h[headerDecision] = []string{explain(&x.try.decision)}
+			h[headerDecision] = []string{explain(&x.try.Decision)}
 		}
 	}
 	x.w.WriteHeader(res.Status)
@@ -97,15 +97,15 @@ func (x *exchange) reply(ctx context.Context, stay func() bool, res *upstream.Re
 // probed closes the breaker of a worker as soon as the request that tries it has an answer under way: a probe may be a stream of
 // ten minutes. Other requests prove a worker well only by their end, or one that breaks every stream halfway would look well.
 func (x *exchange) probed() {
-	if x.try.reservation.Probe() && x.facts.Status < 500 && x.facts.Status != http.StatusTooManyRequests {
-		x.p.gate.succeeded(x.try.end.worker)
+	if x.try.Probe() && x.facts.Status < 500 && x.facts.Status != http.StatusTooManyRequests {
+		x.p.gate.Succeeded(x.try.Worker)
 	}
 }
 
 // answered ends the attempt with a whole answer.
 func (x *exchange) answered(o Outcome) {
 	if o != OutcomeFailed && o != OutcomeBusy {
-		x.p.gate.succeeded(x.try.end.worker)
+		x.p.gate.Succeeded(x.try.Worker)
 	}
 	x.release(fleetOutcome(o))
 }

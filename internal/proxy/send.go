@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/upstream"
 )
@@ -52,7 +53,7 @@ func (x *exchange) again(err error) bool {
 	if r.backOff && !x.pause(time.Duration(x.facts.Tries)*(retryBackoffFirst+rand.N(retryBackoffSpread))) {
 		return false
 	}
-	x.facts.Failed = append(x.facts.Failed, FailedTry{Worker: x.try.end.worker.ID, Class: r.class, Status: r.answered})
+	x.facts.Failed = append(x.facts.Failed, FailedTry{Worker: x.try.Worker.ID, Class: r.class, Status: r.answered})
 	if h := x.p.hooks.Retried; h != nil {
 		h()
 	}
@@ -76,9 +77,9 @@ func (x *exchange) send() error {
 	a := x.try
 	ctx, cancel := context.WithCancelCause(x.ctx)
 	defer cancel(nil)
-	stay := context.AfterFunc(a.end.gone, func() { cancel(errWorkerLeft) })
+	stay := context.AfterFunc(a.Gone, func() { cancel(gate.ErrWorkerLeft) })
 	defer stay()
-	res, err := a.end.client.Do(ctx, x.outgoing(a))
+	res, err := a.Client.Do(ctx, x.outgoing(a))
 	if err != nil {
 		return x.broke(ctx, err)
 	}
@@ -89,20 +90,20 @@ func (x *exchange) send() error {
 // outgoing is the request as the worker gets it: the client's bytes, save for a splice.
 func (x *exchange) outgoing(a *attempt) *upstream.Request {
 	body := x.body
-	if x.p.o.InjectUsage && x.req.Stream && a.takesUsageOption {
+	if x.p.o.InjectUsage && x.req.Stream && a.TakesUsageOption {
 		if edits := x.req.InjectUsage(body); edits != nil {
 			body = llmapi.Splice(body, edits...)
 			a.withholds = true
 		}
 	}
 	h := requestHeaders(x.r.Header, x.facts.ID)
-	setCredential(h, a.end, x.r.Header)
+	setCredential(h, &a.Endpoint, x.r.Header)
 	return &upstream.Request{Method: x.r.Method, Path: x.r.URL.RequestURI(), Header: h, Body: body}
 }
 
 // setCredential puts the worker's own key in place of the client's, in every header an engine may look at.
-func setCredential(h http.Header, e *endpoint, client http.Header) {
-	if e.key == "" {
+func setCredential(h http.Header, e *gate.Endpoint, client http.Header) {
+	if e.Key == "" {
 		for _, name := range []string{"Authorization", "X-Api-Key"} {
 			if v, ok := client[name]; ok {
 				h[name] = v
@@ -110,23 +111,23 @@ func setCredential(h http.Header, e *endpoint, client http.Header) {
 		}
 		return
 	}
-	h["Authorization"] = []string{"Bearer " + e.key}
+	h["Authorization"] = []string{"Bearer " + e.Key}
 	delete(h, "X-Api-Key")
 }
 
 // broke sorts out a connection that failed: the client left, the worker left, or the worker is at fault.
 func (x *exchange) broke(ctx context.Context, err error) error {
 	a := x.try
-	f := upstreamFailure(a.end.worker, err, x.p.o)
+	f := upstreamFailure(a.Worker, err, x.p.o)
 	if x.ctx.Err() != nil {
 		f.outcome = OutcomeCancelled
 		x.release(fleet.Cancelled)
 		return f
 	}
 	x.held = nil
-	if errors.Is(context.Cause(ctx), errWorkerLeft) {
+	if errors.Is(context.Cause(ctx), gate.ErrWorkerLeft) {
 		x.release(fleet.Failed)
-		f.message = "worker " + a.end.worker.ID + " left the fleet before it answered"
+		f.message = "worker " + a.Worker.ID + " left the fleet before it answered"
 		return &retryable{failure: f, free: true}
 	}
 	var up *upstream.Error
@@ -151,8 +152,8 @@ func (x *exchange) broke(ctx context.Context, err error) error {
 
 // fault counts a failure against the attempt's worker and gives its reservation back.
 func (x *exchange) fault(kind fleet.Fault, class string) {
-	w := x.try.end.worker
-	ejected := x.p.gate.fault(w, kind)
+	w := x.try.Worker
+	ejected := x.p.gate.Fault(w, kind)
 	if ejected && x.p.hooks.Ejected != nil {
 		x.p.hooks.Ejected(w)
 	}
@@ -174,21 +175,21 @@ func (x *exchange) release(o fleet.Outcome) {
 	}
 	a.settled = true
 	computed := o == fleet.Succeeded || !x.facts.FirstToken.IsZero()
-	x.p.gate.release(a, x.chain, o, computed)
+	x.p.gate.Release(a.Attempt, x.chain, o, computed)
 }
 
 // unwell sorts out an answer that says the worker cannot: 429 and 503 are back-pressure, 501 and 505 are about the request, every
 // other 5xx is a fault, unless another worker said the same of this request, which then is the likelier cause.
 func (x *exchange) unwell(res *upstream.Response) error {
 	a, now := x.try, x.p.now()
-	w := a.end.worker
+	w := a.Worker
 	retry := res.Status == 500 || res.Status == 502 || res.Status == 503 || res.Status == 504
 	switch {
 	case res.Status == http.StatusServiceUnavailable || res.Status == http.StatusTooManyRequests:
-		x.p.gate.busy(w, retryAfter(res.Header, now))
+		x.p.gate.Busy(w, retryAfter(res.Header, now))
 		x.upstreamError(w, "busy")
 	case res.Status == http.StatusNotImplemented || res.Status == http.StatusHTTPVersionNotSupported:
-		x.p.gate.succeeded(w)
+		x.p.gate.Succeeded(w)
 	case x.held == nil:
 		x.fault(fleet.ServerError, "server_error")
 	}

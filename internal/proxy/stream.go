@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/llmapi"
@@ -66,7 +65,7 @@ func (x *exchange) stream(ctx context.Context, stay func() bool, res *upstream.R
 // errorFirst handles a stream whose first event is an error: nothing of an answer is lost by trying another worker. What has
 // come is kept, and reaches the client unchanged when nobody does better.
 func (x *exchange) errorFirst(res *upstream.Response, event []byte) error {
-	w := x.try.end.worker
+	w := x.try.Worker
 	x.fault(fleet.ServerError, "server_error")
 	body := append([]byte(nil), event...)
 	for res.Body.More() && len(body) < firstEventBytesMax {
@@ -94,11 +93,11 @@ func (x *exchange) observe(piece []byte) []byte {
 		return out
 	}
 	now := x.p.now()
-	x.try.reservation.Generated(n)
+	x.try.Generated(n)
 	f := &x.facts
 	if f.FirstToken.IsZero() {
 		f.FirstToken, f.lastToken = now, now
-		x.firstToken(now)
+		x.p.gate.FirstToken(x.try.Attempt, now)
 		return out
 	}
 	gap := now.Sub(f.lastToken)
@@ -163,11 +162,6 @@ func (x *exchange) finish(res *upstream.Response, rest []byte) error {
 	}
 	x.answered(f.Outcome)
 	return nil
-}
-
-// firstToken moves the reservation from prefill to decoding.
-func (x *exchange) firstToken(now time.Time) {
-	x.facts.clean, x.facts.prefill, x.facts.batch = x.p.gate.firstToken(x.try.reservation, now)
 }
 
 // serverSide tells an engine's own trouble from a complaint about the request, by the error's type.

@@ -1,4 +1,14 @@
-package proxy
+// Package gate is the one critical section of the router: choosing a worker and reserving on it happen under its lock, and so does
+// everything else that changes what a choice looks at. The rooms behind it (fleet, prefix, cost, sched) are pure and unlocked; nothing
+// in here blocks, dials or calls out.
+//
+//	g := gate.New(f, index, book, outputs, ratio, scheduler, upstream.DefaultOptions(), time.Now)
+//	w, err := g.Add(gate.Worker{URL: "http://10.0.0.7:8000"})
+//	a, err := g.Place(sched.Request{Model: "m", Chain: chain})   // chosen and reserved
+//	res, err := a.Client.Do(ctx, request)
+//	g.FirstToken(a, now)
+//	g.Release(a, chain, fleet.Succeeded, true)
+package gate
 
 import (
 	"context"
@@ -13,8 +23,7 @@ import (
 	"github.com/warmpath/warmpath/internal/upstream"
 )
 
-// Gate is the one critical section: choosing a worker and reserving on it happen under its lock, and so does everything else
-// that changes what a choice looks at. The rooms behind it are pure and unlocked; nothing here blocks or calls out.
+// Gate guards the fleet and all that is known about it. It is safe for concurrent use.
 type Gate struct {
 	mu      sync.Mutex
 	fleet   *fleet.Fleet
@@ -23,20 +32,41 @@ type Gate struct {
 	outputs *cost.Outputs
 	ratio   *cost.Ratio
 	sched   *sched.Scheduler
-	ends    map[*fleet.Worker]*endpoint
+	ends    map[*fleet.Worker]*Endpoint
 	dial    upstream.Options
 	now     func() time.Time
 }
 
-// endpoint is how to reach one worker instance. gone is cancelled when the worker leaves the fleet: requests that have no byte
-// of their answer yet are then placed elsewhere, streams under way go on.
-type endpoint struct {
-	worker *fleet.Worker
-	client upstream.Client
-	key    string
-	gone   context.Context
-	leave  context.CancelCauseFunc
+// Endpoint is how to reach one worker instance.
+type Endpoint struct {
+	Worker *fleet.Worker
+	Client upstream.Client
+	Key    string // the worker's own credential, "" none
+	// Gone is cancelled when the worker leaves the fleet: requests that have no byte of their answer yet are then placed elsewhere,
+	// streams under way go on.
+	Gone  context.Context
+	leave context.CancelCauseFunc
 }
+
+// Attempt is one worker's turn at a request: the decision, and what it takes to act on it.
+type Attempt struct {
+	Endpoint
+	Decision         sched.Decision
+	Began            time.Time
+	TakesUsageOption bool // the engine accepts stream_options.include_usage
+
+	reservation *fleet.Reservation
+	clean       bool // its prefill was observed alone,
+	prefill     time.Duration
+	batch       fleet.Load // of the worker at the first token
+	alone       bool       // nobody else was on the worker from beginning to end
+}
+
+// Generated notes tokens produced since the last call; it takes no lock.
+func (a *Attempt) Generated(n int) { a.reservation.Generated(n) }
+
+// Probe says whether this request is the one that tries a worker which is out.
+func (a *Attempt) Probe() bool { return a.reservation.Probe() }
 
 // Worker is what it takes to add a worker.
 type Worker struct {
@@ -47,11 +77,12 @@ type Worker struct {
 	Models      []string // served models when the engine cannot tell; nil = ask it
 }
 
-var errWorkerLeft = fmt.Errorf("the worker left the fleet")
+// ErrWorkerLeft is the cause of a Gone context.
+var ErrWorkerLeft = fmt.Errorf("the worker left the fleet")
 
-// NewGate makes a gate over an empty fleet. The rooms are owned by the gate from here on.
-func NewGate(f *fleet.Fleet, x *prefix.Index, b *cost.Book, o *cost.Outputs, r *cost.Ratio, s *sched.Scheduler, dial upstream.Options, now func() time.Time) *Gate {
-	return &Gate{fleet: f, index: x, costs: b, outputs: o, ratio: r, sched: s, dial: dial, now: now, ends: map[*fleet.Worker]*endpoint{}}
+// New makes a gate over an empty fleet. The rooms are owned by the gate from here on.
+func New(f *fleet.Fleet, x *prefix.Index, b *cost.Book, o *cost.Outputs, r *cost.Ratio, s *sched.Scheduler, dial upstream.Options, now func() time.Time) *Gate {
+	return &Gate{fleet: f, index: x, costs: b, outputs: o, ratio: r, sched: s, dial: dial, now: now, ends: map[*fleet.Worker]*Endpoint{}}
 }
 
 // Add puts a worker into the fleet, unknown until telemetry or traffic tells more.
@@ -79,8 +110,8 @@ func (g *Gate) Add(c Worker) (*fleet.Worker, error) {
 		}
 		w.SetInfo(info)
 	}
-	e := &endpoint{worker: w, client: client, key: c.Key}
-	e.gone, e.leave = context.WithCancelCause(context.Background())
+	e := &Endpoint{Worker: w, Client: client, Key: c.Key}
+	e.Gone, e.leave = context.WithCancelCause(context.Background())
 	g.ends[w] = e
 	return w, nil
 }
@@ -106,8 +137,8 @@ func (g *Gate) Remove(id string) error {
 	g.costs.Forget(w)
 	g.fleet.SlotFree(w.Slot)
 	g.mu.Unlock()
-	e.leave(errWorkerLeft)
-	e.client.Close()
+	e.leave(ErrWorkerLeft)
+	e.Client.Close()
 	return nil
 }
 
@@ -125,8 +156,8 @@ func (g *Gate) Policy() string {
 	return g.sched.Policy()
 }
 
-// place chooses a worker and reserves on it. The attempt holds all that is needed of the worker from here on.
-func (g *Gate) place(req sched.Request) (*attempt, error) {
+// Place chooses a worker and reserves on it. The attempt holds all that is needed of the worker from here on.
+func (g *Gate) Place(req sched.Request) (*Attempt, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.now()
@@ -134,11 +165,11 @@ func (g *Gate) place(req sched.Request) (*attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &attempt{decision: d, reservation: r, end: g.ends[d.Worker], began: now, takesUsageOption: d.Worker.Info().UsageOption}, nil
+	return &Attempt{Endpoint: *g.ends[d.Worker], Decision: d, Began: now, TakesUsageOption: d.Worker.Info().UsageOption, reservation: r}, nil
 }
 
-// estimate turns prompt bytes into tokens by the model's learned ratio.
-func (g *Gate) estimate(model string, bytes int) int {
+// Estimate turns prompt bytes into tokens by the model's learned ratio.
+func (g *Gate) Estimate(model string, bytes int) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.ratio.Tokens(model, bytes)
@@ -166,6 +197,6 @@ func (g *Gate) Close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, e := range g.ends {
-		e.client.Close()
+		e.Client.Close()
 	}
 }

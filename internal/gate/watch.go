@@ -1,4 +1,4 @@
-package proxy
+package gate
 
 import (
 	"context"
@@ -11,38 +11,42 @@ import (
 
 // What requests and telemetry tell the gate while they go on. Each call takes the lock for a moment.
 
-// firstToken moves a reservation from prefill to decoding. clean says that the time was this prefill's alone.
-func (g *Gate) firstToken(r *fleet.Reservation, now time.Time) (clean bool, prefill time.Duration, batch fleet.Load) {
+// FirstToken moves an attempt from prefill to decoding.
+func (g *Gate) FirstToken(a *Attempt, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	clean, prefill = r.FirstToken(now)
-	return clean, prefill, r.Worker().Load(now)
+	a.clean, a.prefill = a.reservation.FirstToken(now)
+	a.batch = a.Worker.Load(now)
 }
 
-// release ends an attempt. A prompt that was entered as expected and never computed, for all that is known, is withdrawn from the
+// Release ends an attempt; later calls change nothing. A prompt that was entered as expected and never computed, for all that is known, is withdrawn from the
 // worker's assumed cache: a miss too many costs a prefill, a hit that is none costs a wait for nothing besides.
-func (g *Gate) release(a *attempt, c prefix.Chain, o fleet.Outcome, computed bool) {
+func (g *Gate) Release(a *Attempt, c prefix.Chain, o fleet.Outcome, computed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	a.reservation.Release(g.now(), o)
-	if w := a.decision.Worker; !computed && !w.Gone() {
-		g.index.Withdraw(w.Slot, c, a.decision.MatchedBlocks)
+	a.alone = a.reservation.Alone()
+	released := a.reservation.Release(g.now(), o)
+	if w := a.Worker; released && !computed && !w.Gone() {
+		g.index.Withdraw(w.Slot, c, a.Decision.MatchedBlocks)
 	}
 }
 
-func (g *Gate) fault(w *fleet.Worker, kind fleet.Fault) (ejected bool) {
+// Fault counts a fault against a worker and says whether that put it out.
+func (g *Gate) Fault(w *fleet.Worker, kind fleet.Fault) (ejected bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.fleet.Fault(w, g.now(), kind)
 }
 
-func (g *Gate) succeeded(w *fleet.Worker) {
+// Succeeded says that a worker gave a good answer.
+func (g *Gate) Succeeded(w *fleet.Worker) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	w.Succeeded(g.now())
 }
 
-func (g *Gate) busy(w *fleet.Worker, retryAfter time.Duration) {
+// Busy says that a worker answered 429 or 503: others are preferred until retryAfter is over.
+func (g *Gate) Busy(w *fleet.Worker, retryAfter time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	w.Busy(g.now(), retryAfter)
@@ -131,8 +135,8 @@ func (g *Gate) Restarted(id string, incarnation uint64) (*fleet.Worker, error) {
 	g.index.Forget(old.Slot)
 	g.fleet.SlotFree(old.Slot)
 	g.costs.Forget(old)
-	next := &endpoint{worker: w, client: e.client, key: e.key}
-	next.gone, next.leave = context.WithCancelCause(context.Background())
+	next := &Endpoint{Worker: w, Client: e.Client, Key: e.Key}
+	next.Gone, next.leave = context.WithCancelCause(context.Background())
 	g.ends[w] = next
 	return w, nil
 }

@@ -1,0 +1,87 @@
+package gate
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/warmpath/warmpath/internal/fleet"
+)
+
+// Model is one model as /v1/models lists it: OpenAI's fields, Anthropic's beside them, and what a user of a fleet asks next.
+type Model struct {
+	ID          string        `json:"id"`
+	Object      string        `json:"object"`
+	Type        string        `json:"type"`
+	DisplayName string        `json:"display_name"`
+	Created     int64         `json:"created"`
+	CreatedAt   string        `json:"created_at"`
+	OwnedBy     string        `json:"owned_by"`
+	MaxModelLen int           `json:"max_model_len,omitempty"` // the least of its workers: what is sure to fit
+	Parent      string        `json:"parent,omitempty"`
+	Engine      string        `json:"engine,omitempty"`
+	Workers     []ModelWorker `json:"workers"`
+}
+
+// ModelWorker is one worker of a model.
+type ModelWorker struct {
+	ID    string `json:"id"`
+	State string `json:"state"`
+}
+
+// Models merges what the workers serve, in order of name.
+func (g *Gate) Models() []Model {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	byID := map[string]*Model{}
+	for _, w := range g.fleet.Workers() {
+		info := w.Info()
+		for _, m := range info.Models {
+			e := byID[m.ID]
+			if e == nil {
+				e = &Model{ID: m.ID, Object: "model", Type: "model", DisplayName: m.ID, OwnedBy: "warmpath", Parent: m.Parent, Engine: info.Engine}
+				e.Created, e.CreatedAt = w.Added.Unix(), w.Added.UTC().Format("2006-01-02T15:04:05Z")
+				byID[m.ID] = e
+			}
+			if m.ContextMax > 0 && (e.MaxModelLen == 0 || m.ContextMax < e.MaxModelLen) {
+				e.MaxModelLen = m.ContextMax
+			}
+			if !strings.Contains(e.Engine, info.Engine) {
+				e.Engine += "," + info.Engine
+			}
+			e.Workers = append(e.Workers, ModelWorker{w.ID, w.State()})
+		}
+	}
+	all := make([]Model, 0, len(byID))
+	for _, e := range byID {
+		all = append(all, *e)
+	}
+	slices.SortFunc(all, func(a, b Model) int { return strings.Compare(a.ID, b.ID) })
+	return all
+}
+
+// serves says whether a worker has a model, by name or alias.
+func serves(w *fleet.Worker, model string) bool {
+	_, ok := w.Model(model)
+	return ok
+}
+
+// Holds says whether that very instance of a worker is still in the fleet.
+func (g *Gate) Holds(id string, incarnation uint64) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	w := g.fleet.Lookup(id)
+	return w != nil && w.Incarnation == incarnation
+}
+
+// Serving lists the endpoints of the workers that have a model; all of them when model is empty.
+func (g *Gate) Serving(model string) []*Endpoint {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var out []*Endpoint
+	for _, w := range g.fleet.Workers() {
+		if e := g.ends[w]; e != nil && (model == "" || serves(w, model)) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
