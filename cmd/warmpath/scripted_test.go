@@ -27,7 +27,7 @@ type worker struct {
 	script  func(*call)
 	other   http.HandlerFunc // answers GETs; nil: /v1/models, /health
 	seen    []*call
-	closing bool
+	forgets bool // seen stays empty: for long runs
 }
 
 // call is one POST (or other non-detection request) as the worker saw it.
@@ -112,7 +112,9 @@ func (w *worker) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	c := &call{w: out, r: r, body: body, worker: w, at: time.Now(), gone: make(chan struct{}), ended: make(chan struct{})}
 	w.mu.Lock()
 	c.n = len(w.seen)
-	w.seen = append(w.seen, c)
+	if !w.forgets {
+		w.seen = append(w.seen, c)
+	}
 	script := w.script
 	w.mu.Unlock()
 	stop := context.AfterFunc(r.Context(), func() { close(c.gone) })

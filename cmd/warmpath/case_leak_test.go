@@ -1,0 +1,239 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/config"
+)
+
+// bodyMax is the router's limit on bodies in the leak test.
+const bodyMax = 32 << 10
+
+// The ways in which an exchange can end, by the worker's part in it. The client names one in a header.
+var workerEnds = map[string]func(*call){
+	"well":                 func(c *call) { c.good("a", "b", "c") },
+	"400":                  func(c *call) { c.json(http.StatusBadRequest, `{"error":{"message":"no"}}`) },
+	"429":                  func(c *call) { c.json(http.StatusTooManyRequests, `{}`) },
+	"500":                  func(c *call) { c.json(http.StatusInternalServerError, `{}`) },
+	"503":                  func(c *call) { c.json(http.StatusServiceUnavailable, `{}`) },
+	"redirect":             func(c *call) { c.w.Header().Set("Location", "/elsewhere"); c.w.WriteHeader(http.StatusFound) },
+	"reset before head":    func(c *call) { c.reset() },
+	"close before head":    func(c *call) { c.raw().Close() },
+	"reset in head":        func(c *call) { cut(c, "HTTP/1.1 200 OK\r\nContent-", true) },
+	"reset after head":     func(c *call) { cut(c, "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n", true) },
+	"close in body":        func(c *call) { cut(c, "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{\"half\":", false) },
+	"reset in chunk":       func(c *call) { cut(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n20\r\nhalf", true) },
+	"close between chunks": func(c *call) { cut(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n", false) },
+	"ends by closing":      func(c *call) { cut(c, "HTTP/1.1 200 OK\r\n\r\n{}", false) },
+	"garbage":              func(c *call) { cut(c, "what?\r\n\r\n", false) },
+	"two lengths":          func(c *call) { cut(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{} ", false) },
+	"more than it said":    func(c *call) { cut(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}{}{}", false) },
+	"reset in stream":      func(c *call) { c.events(); c.send(delta("a")); c.reset() },
+	"stream without end":   func(c *call) { c.events(); c.send(delta("a")) },
+	"error event": func(c *call) {
+		c.events()
+		c.send("data: {\"error\":{\"message\":\"x\",\"type\":\"server_error\"}}\n\n")
+	},
+	"silent":           func(c *call) { c.stall() },
+	"silent in stream": func(c *call) { c.events(); c.send(delta("a")); c.stall() },
+	"gzip": func(c *call) {
+		c.w.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(c.w)
+		io.WriteString(z, `{"id":"x"}`)
+		z.Close()
+	},
+}
+
+// cut answers with raw bytes and breaks the connection.
+func cut(c *call, bytes string, reset bool) {
+	conn := c.raw()
+	io.WriteString(conn, bytes)
+	if reset {
+		conn.SetLinger(0)
+	}
+	conn.Close()
+}
+
+// clientEnds are those by the client's part.
+var clientEnds = []func(rt *testRouter, body string){
+	func(rt *testRouter, body string) { // leaves at some moment
+		ctx, leave := context.WithTimeout(context.Background(), time.Duration(rand.IntN(5000))*time.Microsecond)
+		defer leave()
+		rt.do(ctx, http.MethodPost, "/v1/chat/completions", body, "X-End", []string{"well", "silent", "silent in stream"}[rand.IntN(3)])
+	},
+	func(rt *testRouter, body string) { // leaves a stream after its first bytes
+		resp, err := rt.open(context.Background(), "/v1/chat/completions", body, "X-End", "silent in stream")
+		if err == nil {
+			resp.Body.Read(make([]byte, 1))
+			resp.Body.Close()
+		}
+	},
+	func(rt *testRouter, _ string) { rt.post("/v1/chat/completions", strings.Repeat("x", bodyMax+1)) },
+	func(rt *testRouter, body string) { // too long, and does not say so
+		req, _ := http.NewRequest(http.MethodPost, rt.DataURL()+"/v1/chat/completions", io.MultiReader(strings.NewReader(body), strings.NewReader(strings.Repeat(" ", bodyMax))))
+		read(rt.http.Do(req))
+	},
+	func(rt *testRouter, body string) { rt.post("/v1/chat/completions", body[:len(body)/2]) },
+	func(rt *testRouter, _ string) {
+		rt.post("/v1/chat/completions", fmt.Sprintf(`{"model":"nobody's %d"}`, rand.IntN(1_000_000)))
+	},
+	func(rt *testRouter, body string) { // leaves in the middle of its own body
+		conn, err := net.Dial("tcp", strings.TrimPrefix(rt.DataURL(), "http://"))
+		if err == nil {
+			fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 9000\r\n\r\n%s", body)
+			conn.Close()
+		}
+	},
+	func(rt *testRouter, body string) {
+		var packed bytes.Buffer
+		z := gzip.NewWriter(&packed)
+		io.WriteString(z, body)
+		z.Close()
+		rt.post("/v1/chat/completions", packed.String(), "Content-Encoding", "gzip")
+	},
+	func(rt *testRouter, _ string) { rt.post("/v1/responses", `{"model":"m","input":"x"}`) },
+	func(rt *testRouter, _ string) { rt.get(fmt.Sprint("/v1/responses/resp_", rand.IntN(1_000_000))) },
+	func(rt *testRouter, _ string) { rt.get("/v1/models") },
+}
+
+// holdings is what a process holds.
+type holdings struct {
+	descriptors, goroutines int
+	heap                    uint64
+}
+
+// holding measures when all is quiet: clients gone, and the router's idle connections to workers past their time.
+func (rt *testRouter) holding() holdings {
+	rt.t.Helper()
+	rt.idle()
+	rt.http.CloseIdleConnections()
+	<-time.After(5 * time.Second) // idle connections to workers live for four
+	for range 3 {                 // pools are emptied by the second collection
+		runtime.GC()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		rt.t.Fatal(err)
+	}
+	return holdings{len(open), runtime.NumGoroutine(), m.HeapAlloc}
+}
+
+// churn restarts workers at their addresses, and adds and removes another, until stop is closed.
+func (rt *testRouter) churn(addresses []string, running []*worker, script func(*call), stop chan struct{}) {
+	wait := func(d time.Duration) bool {
+		select {
+		case <-stop:
+			return false
+		case <-time.After(d):
+			return true
+		}
+	}
+	extra := `{"id":"extra","url":"http://` + addresses[len(addresses)-1] + `"}`
+	for i := 0; wait(300 * time.Millisecond); i++ {
+		k := i % (len(addresses) - 1)
+		running[k].stop()
+		wait(150 * time.Millisecond) // long enough for telemetry to see it closed
+		running[k] = forgetful(rt.t, addresses[k], script)
+		if i%2 == 0 {
+			rt.adminCall(http.MethodPost, "/workers", extra, nil)
+		} else {
+			rt.adminCall(http.MethodDelete, "/workers/extra", "", nil)
+		}
+	}
+	rt.adminCall(http.MethodDelete, "/workers/extra", "", nil)
+}
+
+func forgetful(t *testing.T, address string, script func(*call)) *worker {
+	w := newWorkerAt(t, address, nil)
+	w.mu.Lock()
+	w.script, w.forgets = script, true
+	w.mu.Unlock()
+	return w
+}
+
+func TestLEK_01_NoExchangeLeavesAnythingBehind(t *testing.T) {
+	script := func(c *call) {
+		if end := workerEnds[c.r.Header.Get("X-End")]; end != nil {
+			end(c)
+			return
+		}
+		if strings.HasPrefix(c.r.URL.Path, "/v1/responses") {
+			c.json(http.StatusNotFound, `{}`)
+			return
+		}
+		c.good("a")
+	}
+	var addresses []string
+	var running []*worker
+	for range 5 {
+		addresses = append(addresses, freeAddress(t))
+		running = append(running, forgetful(t, addresses[len(addresses)-1], script))
+	}
+	rt := start(t, func(c *config.Config) {
+		c.LogLevel, c.BodyBytesMax = "error", bodyMax
+		c.Timeouts.Header, c.Timeouts.IdleGap = 40*time.Millisecond, 40*time.Millisecond
+		c.Ejection = config.Ejection{After: 3, First: 5 * time.Millisecond, Max: 20 * time.Millisecond}
+	}, running[:4]...)
+	var names []string
+	for name := range workerEnds {
+		names = append(names, name)
+	}
+	var answered atomic.Int64
+	one := func(i int) {
+		body := chat(fmt.Sprint("leak ", i%200), i%2 == 0)
+		if n := i % (len(names) + len(clientEnds)); n >= len(names) {
+			clientEnds[n-len(names)](rt, body)
+		} else if r := rt.post("/v1/chat/completions", body, "X-End", names[n]); r.status == http.StatusOK {
+			answered.Add(1)
+		}
+	}
+	exchanges := func(from, to int) {
+		stop, next := make(chan struct{}), atomic.Int64{}
+		next.Store(int64(from))
+		var churning, all sync.WaitGroup
+		churning.Go(func() { rt.churn(addresses, running, script, stop) })
+		for range 24 {
+			all.Go(func() {
+				for i := next.Add(1) - 1; i < int64(to); i = next.Add(1) - 1 {
+					one(int(i))
+				}
+			})
+		}
+		all.Wait()
+		close(stop)
+		churning.Wait()
+	}
+	exchanges(0, 1000)
+	first := rt.holding()
+	exchanges(1000, 20_000)
+	last := rt.holding()
+	t.Logf("after 1,000: %+v; after 20,000: %+v; %d answered well", first, last, answered.Load())
+	within := func(what string, before, after, slack int) {
+		t.Helper()
+		if after > before+before/20+slack {
+			t.Errorf("%s: %d after 1,000 exchanges, %d after 20,000", what, before, after)
+		}
+	}
+	within("descriptors", first.descriptors, last.descriptors, 2)
+	within("goroutines", first.goroutines, last.goroutines, 2)
+	within("bytes of live heap", int(first.heap), int(last.heap), 256<<10)
+	if answered.Load() == 0 {
+		t.Error("nothing was answered well: the test shows nothing")
+	}
+}
