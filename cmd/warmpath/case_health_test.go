@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -292,166 +291,40 @@ func TestHLT_04_FailingFastDoesNotLookLikeIdleness(t *testing.T) {
 		},
 	}
 	for name, script := range failing {
-		for _, policy := range []string{"least-requests", "warm-cost"} {
-			for _, retries := range []int{0, 2} {
-				t.Run(fmt.Sprint(name, " ", policy, " ", retries), func(t *testing.T) {
-					t.Parallel()
-					w1 := newWorker(t, script)
-					rt := start(t, func(c *config.Config) {
-						c.Policy, c.RetriesMax = policy, retries
-						c.Ejection.First = 200 * time.Millisecond // the recipe's five seconds in one
-					}, w1, newWorker(t, slow), newWorker(t, slow))
-					var failed atomic.Int32
-					var all sync.WaitGroup
-					tick := time.NewTicker(10 * time.Millisecond)
-					defer tick.Stop()
-					for i := range 100 {
-						<-tick.C
-						all.Go(func() {
-							r := rt.post("/v1/chat/completions", chat(fmt.Sprint("steady ", i), i%2 == 0))
-							if r.status != http.StatusOK || r.err != nil || strings.Contains(r.body, "broken") {
-								failed.Add(1)
-							}
-						})
-					}
-					all.Wait()
-					if n := w1.count(); n > 10+4 {
-						t.Errorf("the failing worker got %d of 100", n)
-					}
-					if n := failed.Load(); retries > 0 && name != "garbage" && n > 0 {
-						t.Errorf("%d failed though they could be tried again", n)
-					} else if int(n) > w1.count() {
-						t.Errorf("%d failed, the failing worker got %d", n, w1.count())
-					}
-				})
-			}
-		}
-	}
-}
-
-// freeAddress is one where nobody listens, for a worker that comes later.
-func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
-// asked counts how often a worker was asked for its models.
-func asked(w *worker, answer http.HandlerFunc) *atomic.Int32 {
-	n := new(atomic.Int32)
-	w.onGet(func(out http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/v1/models" {
-			n.Add(1)
-		}
-		answer(out, r)
-	})
-	return n
-}
-
-// comesUp checks that traffic reaches w soon after it came up, without a restart of the router.
-func (rt *testRouter) comesUp(w *worker, times *atomic.Int32) {
-	rt.t.Helper()
-	eventually(rt.t, "traffic on "+w.url, func() bool {
-		rt.post("/v1/chat/completions", chat(fmt.Sprint("is it up ", time.Now().UnixNano()), false))
-		return w.count() > 0
-	})
-	if n := times.Load(); n > 2 {
-		rt.t.Errorf("it took %d rounds until it got traffic, want 2 at most", n)
-	}
-	if r := rt.get("/readyz"); r.status != http.StatusOK {
-		rt.t.Errorf("readiness: %d %s", r.status, r.body)
-	}
-}
-
-// unready checks that the router lives and refuses clearly while it has nobody.
-func (rt *testRouter) unready() {
-	rt.t.Helper()
-	eventually(rt.t, "readiness to turn red", func() bool { return rt.get("/readyz").status == http.StatusServiceUnavailable })
-	if r := rt.get("/healthz"); r.status != http.StatusOK {
-		rt.t.Errorf("liveness: %d", r.status)
-	}
-	for path, want := range map[string]string{"/v1/chat/completions": `"error"`, "/v1/messages": `"type":"error"`} {
-		r := rt.post(path, chat("anybody there", path == "/v1/messages"))
-		if r.status != http.StatusServiceUnavailable || !strings.Contains(r.body, want) || r.header.Get("Content-Type") != "application/json" || r.header.Get("Retry-After") == "" {
-			rt.t.Errorf("%s: %d %s, Retry-After %q", path, r.status, r.body, r.header.Get("Retry-After"))
-		}
-	}
-}
-
-func TestHLT_06_OneOfThreeIsDown(t *testing.T) {
-	address := freeAddress(t)
-	rt := start(t, func(c *config.Config) {
-		c.Workers = append(c.Workers, config.Worker{ID: "late", URL: "http://" + address})
-	}, newWorker(t, nil), newWorker(t, nil))
-	for _, path := range []string{"/healthz", "/readyz"} {
-		if r := rt.get(path); r.status != http.StatusOK {
-			t.Errorf("%s: %d %s", path, r.status, r.body)
-		}
-	}
-	for i := range 30 {
-		if r := rt.post("/v1/chat/completions", chat(fmt.Sprint("two of three ", i), false)); r.status != http.StatusOK {
-			t.Errorf("request %d: %d %s", i, r.status, r.body)
-		}
-	}
-	late := newWorkerAt(t, address, nil)
-	rt.comesUp(late, asked(late, late.detection))
-}
-
-func TestHLT_06_AllAreDown(t *testing.T) {
-	addresses := []string{freeAddress(t), freeAddress(t), freeAddress(t)}
-	rt := start(t, func(c *config.Config) {
-		for i, a := range addresses {
-			w := config.Worker{ID: fmt.Sprint("late", i), URL: "http://" + a}
-			if i == 2 {
-				w.Model = "m" // told by the configuration: known, and down all the same
-			}
-			c.Workers = append(c.Workers, w)
-		}
-	})
-	rt.unready()
-	for _, a := range addresses {
-		w := newWorkerAt(t, a, nil)
-		rt.comesUp(w, asked(w, w.detection))
-	}
-}
-
-func TestHLT_06_AWorkerThatTellsNothingComesUp(t *testing.T) {
-	for name, answer := range map[string]http.HandlerFunc{
-		"not found": http.NotFound,
-		"forbidden": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) },
-		"broken":    func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
-		"no models": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"data":[]}`) },
-		"silence":   func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			address := freeAddress(t)
-			rt := start(t, func(c *config.Config) {
-				c.Workers = append(c.Workers, config.Worker{ID: "late", URL: "http://" + address, Model: "m"})
+		for _, of := range []struct {
+			policy  string
+			retries int
+		}{{"least-requests", 0}, {"least-requests", 2}, {"warm-cost", 2}} {
+			t.Run(fmt.Sprint(name, " ", of.policy, " ", of.retries), func(t *testing.T) {
+				t.Parallel()
+				w1 := newWorker(t, script)
+				rt := start(t, func(c *config.Config) {
+					c.Policy, c.RetriesMax = of.policy, of.retries
+					c.Ejection.First = 200 * time.Millisecond // the recipe's five seconds in one
+				}, w1, newWorker(t, slow), newWorker(t, slow))
+				var failed atomic.Int32
+				var all sync.WaitGroup
+				tick := time.NewTicker(10 * time.Millisecond)
+				defer tick.Stop()
+				for i := range 100 {
+					<-tick.C
+					all.Go(func() {
+						r := rt.post("/v1/chat/completions", chat(fmt.Sprint("steady ", i), i%2 == 0))
+						if r.status != http.StatusOK || r.err != nil || strings.Contains(r.body, "broken") {
+							failed.Add(1)
+						}
+					})
+				}
+				all.Wait()
+				if n := w1.count(); n > 10+4 {
+					t.Errorf("the failing worker got %d of 100", n)
+				}
+				if n := failed.Load(); of.retries > 0 && name != "garbage" && n > 0 {
+					t.Errorf("%d failed though they could be tried again", n)
+				} else if int(n) > w1.count() {
+					t.Errorf("%d failed, the failing worker got %d", n, w1.count())
+				}
 			})
-			rt.unready()
-			late := newWorkerAt(t, address, nil)
-			rt.comesUp(late, asked(late, answer))
-		})
+		}
 	}
-}
-
-func TestHLT_06_NoneIsConfigured(t *testing.T) {
-	rt := start(t, nil)
-	rt.unready()
-	address := freeAddress(t)
-	if code := rt.adminCall(http.MethodPost, "/workers", fmt.Sprintf(`{"url":"http://%s"}`, address), nil); code != http.StatusCreated {
-		t.Fatalf("adding a worker that is down: %d", code)
-	}
-	rt.unready()
-	late := newWorkerAt(t, address, nil)
-	rt.comesUp(late, asked(late, late.detection))
-	here := newWorker(t, nil)
-	times := asked(here, here.detection)
-	if code := rt.adminCall(http.MethodPost, "/workers", fmt.Sprintf(`{"url":%q}`, here.url), nil); code != http.StatusCreated {
-		t.Fatalf("adding a worker: %d", code)
-	}
-	rt.comesUp(here, times)
 }

@@ -180,7 +180,7 @@ func TestTEL_03_AFrozenIdleValueAttractsNobody(t *testing.T) {
 			page.shows(busy(0))
 			healed := page.scrapes.Load()
 			rt.awaitTelemetry("w1", "fresh")
-			if n := page.scrapes.Load() - healed; n > 2 {
+			if n := page.scrapes.Load() - healed; n > 3 { // one more than the two intervals, for a busy machine
 				t.Errorf("it took %d scrapes to be known again", n)
 			}
 			if got := underLoad(rt, workers, 30); got[0] < 13 { // more than its share
@@ -212,7 +212,7 @@ func TestTEL_03_AMetricsPortThatRefusesIsStaleToo(t *testing.T) {
 	back := newWorkerAt(t, address, nil)
 	page := newBoard(back, busy(0))
 	s = rt.awaitTelemetry("w1", "fresh")
-	if n := page.scrapes.Load(); n > 2 {
+	if n := page.scrapes.Load(); n > 3 {
 		t.Errorf("it took %d scrapes to be known again", n)
 	}
 	if s.Incarnation == 1 || s.State != "ready" {
