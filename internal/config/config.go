@@ -26,6 +26,7 @@ import (
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/sched"
+	"github.com/warmpath/warmpath/internal/telemetry"
 )
 
 // Config is the whole configuration. A Config made by Default or Load is complete: no field needs a further default.
@@ -90,7 +91,7 @@ type Ejection struct {
 
 // Default is the configuration of a start without a file.
 func Default() Config {
-	workers, index, decisions := fleet.DefaultOptions(), prefix.DefaultOptions(), declog.DefaultOptions()
+	workers, index, decisions, asking := fleet.DefaultOptions(), prefix.DefaultOptions(), declog.DefaultOptions(), telemetry.DefaultOptions()
 	return Config{
 		Listen:        "127.0.0.1:8800",
 		Admin:         "127.0.0.1:8801",
@@ -104,7 +105,7 @@ func Default() Config {
 		LogFormat:     "text",
 		DecisionLog:   DecisionLog{BytesMax: Bytes(decisions.FileBytesMax), FilesMax: decisions.FilesMax},
 		IndexBytesMax: Bytes(index.BytesMax),
-		Telemetry:     Telemetry{Interval: time.Second, Timeout: 3 * time.Second, StaleAfter: workers.StaleAfter},
+		Telemetry:     Telemetry{Interval: asking.Interval, Timeout: asking.Timeout, StaleAfter: workers.StaleAfter},
 		Ejection:      Ejection{After: workers.EjectAfter, First: workers.EjectFor, Max: workers.EjectMax},
 	}
 }
