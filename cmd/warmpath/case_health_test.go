@@ -93,6 +93,9 @@ func TestHLT_02_BackPressureOpensNoBreaker(t *testing.T) {
 				if n := rt.metric("warmpath_ejections_total"); n != 0 {
 					t.Errorf("%v ejections", n)
 				}
+				if n := rt.metric("warmpath_retries_total"); n != 0 {
+					t.Errorf("%v retries are counted, and there is nobody to try", n)
+				}
 			})
 		}
 	}

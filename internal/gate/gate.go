@@ -168,6 +168,13 @@ func (g *Gate) Place(req sched.Request) (*Attempt, error) {
 	return &Attempt{Endpoint: *g.ends[d.Worker], Decision: d, Began: now, TakesUsageOption: d.Worker.Info().UsageOption, reservation: r}, nil
 }
 
+// CanPlace reports whether Place would find a worker now: a retry that has nowhere to go need not wait for its turn.
+func (g *Gate) CanPlace(req sched.Request) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.sched.CanPlace(g.now(), req)
+}
+
 // Estimate turns prompt bytes into tokens by the model's learned ratio.
 func (g *Gate) Estimate(model string, bytes int) int {
 	g.mu.Lock()

@@ -47,6 +47,9 @@ func (x *exchange) again(err error) bool {
 		return false
 	}
 	x.poisoned = x.poisoned || r.poison
+	if !x.p.gate.CanPlace(x.want) {
+		return false
+	}
 	if !r.free && !x.p.budget.take(x.p.now()) {
 		return false
 	}

@@ -200,6 +200,14 @@ func (s *Scheduler) Place(now time.Time, req Request) (Decision, *fleet.Reservat
 	return d, r, err
 }
 
+// CanPlace reports whether Place would find a worker now. It reserves nothing.
+func (s *Scheduler) CanPlace(now time.Time, req Request) bool {
+	s.req = req
+	err := s.filter(now, &s.req)
+	s.req = Request{}
+	return err == nil
+}
+
 func (s *Scheduler) place(now time.Time, req *Request) (Decision, *fleet.Reservation, error) {
 	if err := s.filter(now, req); err != nil {
 		return Decision{Policy: s.policy}, nil, err
