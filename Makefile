@@ -5,11 +5,12 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 COMMIT  ?= $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 DEMO    ?=
+PROVE   ?=
 BENCH   ?= .
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo unit e2e test bench check generate
+.PHONY: help build demo prove prove-fallback prove-load prove-errors prove-counts unit e2e test bench check generate
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,6 +20,12 @@ build: ## the static binary, bin/warmpath
 
 demo: build ## four policies on an embedded fleet, side by side (DEMO="--keep", DEMO="--json")
 	@bin/warmpath demo $(DEMO)
+
+prove: build ## the product's promises on simulated workers, pass or FAIL each (PROVE="--json"); also prove-fallback, -load, -errors, -counts
+	@bin/warmpath prove $(PROVE)
+
+prove-fallback prove-load prove-errors prove-counts: build
+	@bin/warmpath prove $(@:prove-%=%) $(PROVE)
 
 unit: ## every test that needs no download, under the race detector
 	CGO_ENABLED=1 go test -race ./...

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/warmpath/warmpath/internal/cost"
+	"github.com/warmpath/warmpath/internal/engine"
 	"github.com/warmpath/warmpath/internal/workload"
 )
 
@@ -28,6 +29,8 @@ const (
 	// longer a policy that cannot keep up may take, as a factor of the time it was given.
 	demoArriving = 0.55
 	demoGrace    = 1.2
+	// demoOutputMean is longer than any max_tokens of the workload, so that nearly every answer is as long as it may be.
+	demoOutputMean = 4096
 )
 
 var errInterrupted = errors.New("interrupted")
@@ -101,6 +104,10 @@ func (o demoOptions) workload() workload.Options {
 	return w.Faster(pace)
 }
 
+func (o demoOptions) engine() engine.Options {
+	return engine.Options{Profile: cost.Profiles[o.profile], Model: demoModel, TimeScale: o.timeScale, OutputMean: demoOutputMean, Seed: o.seed}
+}
+
 // runDemo writes progress to stderr and the table to stdout (with --json to stderr too, so that stdout is one object).
 func runDemo(ctx context.Context, o demoOptions, stdout, stderr io.Writer) error {
 	w := o.workload()
@@ -113,12 +120,12 @@ func runDemo(ctx context.Context, o demoOptions, stdout, stderr io.Writer) error
 		demoWorkers, o.profile, o.timeScale, len(sessions), workload.Requests(sessions), w.DocumentSessions, w.DocumentTokens.Max, o.seed)
 
 	var rows []demoRow
-	var last *demoFleet
+	var last *embeddedFleet
 	defer func() { last.close() }()
 	for _, policy := range demoPolicies {
 		last.close()
 		var err error
-		if last, err = startDemoFleet(ctx, o, policy, stderr); err != nil {
+		if last, err = startFleet(ctx, demoWorkers, o.engine(), policy, stderr, nil); err != nil {
 			return err
 		}
 		row, err := last.play(ctx, o, sessions, newDemoProgress(stderr, policy))
@@ -144,7 +151,7 @@ func runDemo(ctx context.Context, o demoOptions, stdout, stderr io.Writer) error
 }
 
 // play runs the chats through the router and reads the workers' own counts afterwards.
-func (f *demoFleet) play(ctx context.Context, o demoOptions, sessions []workload.Session, p *demoProgress) (demoRow, error) {
+func (f *embeddedFleet) play(ctx context.Context, o demoOptions, sessions []workload.Session, p *demoProgress) (demoRow, error) {
 	limited, cancel := context.WithTimeout(ctx, time.Duration(o.seconds*demoGrace*float64(time.Second)))
 	defer cancel()
 	result := workload.Run(limited, f.router.DataURL(), sessions, workload.RunOptions{Progress: p.show})
@@ -156,4 +163,21 @@ func (f *demoFleet) play(ctx context.Context, o demoOptions, sessions []workload
 		return demoRow{}, fmt.Errorf("no request was answered under %s: %s", f.policy, result.FirstError)
 	}
 	return f.row(ctx, result)
+}
+
+// row adds the workers' own counts and the router's to what the clients saw.
+func (f *embeddedFleet) row(ctx context.Context, r workload.Result) (demoRow, error) {
+	seen, err := readMetrics(ctx, f.router.AdminURL())
+	if err != nil {
+		return demoRow{}, err
+	}
+	row := demoRow{policy: f.policy, result: r, declined: int(seen.sum("warmpath_hits_declined_total")), busiestOverMean: f.busiestOverMean(), slip: f.slip()}
+	var prompts, cached uint64
+	for _, e := range f.engines {
+		s := e.Stats()
+		row.prefilled += int(s.PrefilledTokens)
+		prompts, cached = prompts+s.PromptTokens, cached+s.CachedTokens
+	}
+	row.hitRate = float64(cached) / float64(max(prompts, 1))
+	return row, nil
 }

@@ -57,7 +57,7 @@ then point the clients at http://127.0.0.1:8800/v1; http://127.0.0.1:8801/metric
 `)
 }
 
-func printDemoKept(w io.Writer, f *demoFleet) {
+func printDemoKept(w io.Writer, f *embeddedFleet) {
 	data, admin := f.router.DataURL(), f.router.AdminURL()
 	fmt.Fprintf(w, `
 Still serving under %s until Ctrl-C:

@@ -72,7 +72,7 @@ and sends each request to the worker where it costs least: its prompt's warm pre
 		SilenceErrors: true,
 	}
 	root.SetVersionTemplate("warmpath {{.Version}}\n")
-	root.AddCommand(serveCommand(), workerCommand(), demoCommand(), checkCommand())
+	root.AddCommand(serveCommand(), workerCommand(), demoCommand(), proveCommand(), checkCommand())
 	return root
 }
 

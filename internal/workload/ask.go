@@ -27,6 +27,14 @@ type answer struct {
 	usage     usage
 }
 
+func (a answer) gapMean() time.Duration {
+	var sum time.Duration
+	for _, g := range a.gaps {
+		sum += g
+	}
+	return sum / time.Duration(len(a.gaps))
+}
+
 type usage struct {
 	PromptTokens     int `json:"prompt_tokens"`
 	CompletionTokens int `json:"completion_tokens"`

@@ -15,6 +15,7 @@ type Result struct {
 
 	TTFT Spread // first token minus the instant the request was sent
 	ITL  Spread // gaps between the tokens of one answer
+	TPOT Spread // mean gap of one answer, of those with two tokens or more
 	E2E  Spread // last byte minus the instant the request was sent
 
 	// As the usage of the replies reports them.

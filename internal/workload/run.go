@@ -57,11 +57,11 @@ type player struct {
 	options RunOptions
 	begin   time.Time
 
-	mu             sync.Mutex
-	progress       Progress
-	ttft, itl, e2e []time.Duration
-	ttftSum        time.Duration
-	total          Result
+	mu                   sync.Mutex
+	progress             Progress
+	ttft, itl, tpot, e2e []time.Duration
+	ttftSum              time.Duration
+	total                Result
 }
 
 // play runs one chat from its start to its end.
@@ -116,6 +116,9 @@ func (p *player) record(a answer, err error) {
 		p.ttftSum += a.ttft
 		p.e2e = append(p.e2e, a.e2e)
 		p.itl = append(p.itl, a.gaps...)
+		if len(a.gaps) > 0 {
+			p.tpot = append(p.tpot, a.gapMean())
+		}
 		p.total.PromptTokens += a.usage.PromptTokens
 		p.total.CachedTokens += a.usage.Details.CachedTokens
 		p.total.OutputTokens += a.usage.CompletionTokens
@@ -130,7 +133,7 @@ func (p *player) result() Result {
 	r := p.total
 	r.Errors = p.progress.Errors
 	r.Unfinished = p.progress.Total - p.progress.Done
-	r.TTFT, r.ITL, r.E2E = spread(p.ttft), spread(p.itl), spread(p.e2e)
+	r.TTFT, r.ITL, r.TPOT, r.E2E = spread(p.ttft), spread(p.itl), spread(p.tpot), spread(p.e2e)
 	r.Elapsed = time.Since(p.begin)
 	return r
 }

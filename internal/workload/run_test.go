@@ -83,7 +83,7 @@ func TestWhatWasAnsweredIsPartOfTheNextTurn(t *testing.T) {
 	if got.PromptTokens != 300 || got.CachedTokens != 180 || got.OutputTokens != 9 || got.HitRate() != 0.6 {
 		t.Errorf("usage of %+v", got)
 	}
-	if got.TTFT.Count != 3 || got.ITL.Count != 6 || got.E2E.Mean < got.TTFT.Mean || got.TTFT.Mean <= 0 {
+	if got.TTFT.Count != 3 || got.ITL.Count != 6 || got.TPOT.Count != 3 || got.TPOT.Mean > got.ITL.Max || got.E2E.Mean < got.TTFT.Mean || got.TTFT.Mean <= 0 {
 		t.Errorf("times of %+v", got)
 	}
 	if last.Done != 3 || last.Total != 3 || last.TTFTMean != got.TTFT.Mean {

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// promise is one claim of the product that prove can show or refute.
+type promise struct {
+	name, claim string
+	show        func(ctx context.Context, p *proof) error
+}
+
+// promises are shown in this order.
+var promises = []promise{
+	{"fallback", "falls back rather than queue behind a hit", proveFallback},
+	{"load", "connections are not load", proveLoad},
+	{"errors", "what goes wrong is said clearly and routed around", proveErrors},
+	{"counts", "counts are the workers' own, and nothing is left behind by clients that leave", proveCounts},
+}
+
+const proveLong = `Runs the real router, over real sockets, before simulated engines and holds it to its promises. Each case is one line,
+"pass" or "FAIL" with the figures it was judged by; the exit code is 1 when one fails. Needs no GPU and no network.
+
+  fallback  A prefix of 8,192 or 32,768 tokens is warm on one of 2, 4 or 8 workers, and more requests for it arrive than
+            that worker can carry. Each of the six settings is played under every policy, on fresh workers, with the same
+            arrivals. Held to: mean time to first token and mean time per output token at most 1.2 times the best of the
+            other policies; no worker does more than 1.5 times the mean; hits are declined, and the rows of each such
+            decision show that the longer match cost more.                                          (five minutes)
+  load      One stream over a context of 100,000 tokens on one worker, fifty short completions on the other. Held to: the
+            next request goes where its tokens come sooner, whichever that is, and least-requests errs.   (one minute)
+  errors    A misspelt key, a worker that is down, a port in use, a worker that answers 500 at once: message, exit code,
+            routing.                                                                                  (ten seconds)
+  counts    Under 200 requests in flight the router's count of each worker is the worker's own; after 2,000 clients left
+            at random moments every count is 0, connections, goroutines, descriptors and memory are back. (one minute)
+
+Figures of time depend on this machine being otherwise idle: the time by which simulated engines ran late is shown.`
+
+type proveOptions struct {
+	seed      uint64
+	timeScale float64
+	profile   string
+	seconds   float64
+	json      bool
+	binary    string // what is run where an exit code matters; this program itself
+}
+
+// proveCommand is `warmpath prove`.
+func proveCommand() *cobra.Command {
+	var o proveOptions
+	names := make([]string, len(promises))
+	for i, p := range promises {
+		names[i] = p.name
+	}
+	command := &cobra.Command{
+		Use:   "prove [PROMISE...]",
+		Short: "Hold the router to its promises on simulated workers; needs no GPU and no network",
+		Long:  proveLong,
+		Example: `  warmpath prove
+  warmpath prove errors load
+  warmpath prove fallback --json 2>/dev/null | jq '.cases[] | select(.pass | not)'`,
+		ValidArgs: names,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, a := range args {
+				if !slices.Contains(names, a) {
+					return usageError{fmt.Errorf("no promise is called %q; there are: %s", a, strings.Join(names, ", "))}
+				}
+			}
+			if err := o.check(); err != nil {
+				return usageError{err}
+			}
+			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return runProve(ctx, o, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	flags := command.Flags()
+	flags.Uint64Var(&o.seed, "seed", 1, "seed of arrivals, prompts and the moments at which clients leave")
+	flags.StringVar(&o.profile, "profile", demoProfile, "fallback: timing of the simulated workers: "+strings.Join(profileNames(), ", "))
+	flags.Float64Var(&o.timeScale, "time-scale", fallbackTimeScale, "fallback: how many times faster than the profile the workers run")
+	flags.Float64Var(&o.seconds, "seconds", fallbackSeconds, "fallback: how long requests arrive, for each setting and policy")
+	flags.BoolVar(&o.json, "json", false, "print one JSON object to standard output, all else to standard error")
+	return command
+}
+
+func (o *proveOptions) check() (err error) {
+	if o.binary, err = os.Executable(); err != nil {
+		return err
+	}
+	return demoOptions{profile: o.profile, seconds: o.seconds, timeScale: o.timeScale}.check()
+}
+
+// verdict is one case of a promise.
+type verdict struct {
+	Promise string         `json:"promise"`
+	Case    string         `json:"case"`
+	Pass    bool           `json:"pass"`
+	Figures string         `json:"figures"`
+	Values  map[string]any `json:"values,omitempty"`
+	Detail  []string       `json:"detail,omitempty"`
+}
+
+// proof collects verdicts and prints each as soon as it is there.
+type proof struct {
+	proveOptions
+	promise  string
+	out, err io.Writer
+	verdicts []verdict
+}
+
+// that records one case. detail are lines shown under it.
+func (p *proof) that(pass bool, name, figures string, values map[string]any, detail ...string) {
+	v := verdict{p.promise, name, pass, figures, values, detail}
+	p.verdicts = append(p.verdicts, v)
+	word := "pass"
+	if !pass {
+		word = emphasis(p.out, "FAIL")
+	}
+	fmt.Fprintf(p.out, "%s  %-8s  %s: %s\n", word, p.promise, name, figures)
+	for _, line := range detail {
+		fmt.Fprintf(p.out, "      %s\n", line)
+	}
+}
+
+// note is progress, on standard error.
+func (p *proof) note(format string, args ...any) { fmt.Fprintf(p.err, format+"\n", args...) }
+
+// runProve shows the named promises, all of them when none is named.
+func runProve(ctx context.Context, o proveOptions, names []string, stdout, stderr io.Writer) error {
+	p := &proof{proveOptions: o, out: stdout, err: stderr}
+	if o.json {
+		p.out = stderr
+	}
+	began := time.Now()
+	for _, one := range promises {
+		if len(names) > 0 && !slices.Contains(names, one.name) {
+			continue
+		}
+		p.promise = one.name
+		err := one.show(ctx, p)
+		if ctx.Err() != nil {
+			return errInterrupted
+		}
+		if err != nil {
+			p.that(false, one.claim, "could not be shown: "+err.Error(), nil)
+		}
+	}
+	return p.end(stdout, time.Since(began))
+}
+
+func (p *proof) end(stdout io.Writer, took time.Duration) error {
+	failed := 0
+	for _, v := range p.verdicts {
+		if !v.Pass {
+			failed++
+		}
+	}
+	fmt.Fprintf(p.out, "%d of %d hold (%.0f s)\n", len(p.verdicts)-failed, len(p.verdicts), took.Seconds())
+	if p.json {
+		report := map[string]any{"pass": failed == 0, "cases": p.verdicts, "elapsed_seconds": took.Seconds()}
+		if err := json.NewEncoder(stdout).Encode(report); err != nil {
+			return err
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d cases fail", failed, len(p.verdicts))
+	}
+	return nil
+}
