@@ -1,7 +1,8 @@
 // Command warmpath stands in front of LLM inference engines and sends each request where its prompt is warm and the work is least.
 //
 //	warmpath serve --worker http://gpu-1:8000 --worker http://gpu-2:8000
-//	warmpath check-config warmpath.yaml
+//	warmpath doctor --worker http://gpu-1:8000
+//	warmpath config check warmpath.yaml
 //
 // It ends with one of the exit codes below, so that a supervisor can tell what retrying cannot mend.
 package main
@@ -11,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -26,12 +26,6 @@ const (
 	exitUsage      = 2 // a flag, an argument or the configuration is wrong: starting again will not help
 	exitPortInUse  = 3 // another process has the address
 	exitCodesUsage = `Exit codes: 0 done, 1 failed while running, 2 wrong usage or configuration, 3 address in use.`
-)
-
-// version and commit are set by the linker, see Makefile.
-var (
-	version = "dev"
-	commit  = "unknown"
 )
 
 func main() {
@@ -67,12 +61,13 @@ func rootCommand() *cobra.Command {
 and sends each request to the worker where it costs least: its prompt's warm prefix and the work already owed, in seconds.
 
 ` + exitCodesUsage,
-		Version:       fmt.Sprintf("%s (commit %s, %s, %s/%s)", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH),
+		Version:       thisBuild().String(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	root.SetVersionTemplate("warmpath {{.Version}}\n")
-	root.AddCommand(serveCommand(), workerCommand(), demoCommand(), proveCommand(), checkCommand())
+	root.AddCommand(serveCommand(), workerCommand(), demoCommand(), proveCommand(), configCommand(), healthcheckCommand(), versionCommand())
+	root.SetFlagErrorFunc(suggestFlag)
 	return root
 }
 

@@ -61,7 +61,7 @@ func serveCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.file, "config", "", "configuration file (YAML); see check-config --schema")
+	flags.StringVar(&f.file, "config", "", "configuration file (YAML); see config print and config schema")
 	flags.StringArrayVar(&f.workers, "worker", nil, "address of an engine, http://host:port; repeat for more")
 	flags.StringVar(&f.listen, "listen", d.Listen, "address of the data port; 0.0.0.0:8800 exposes it")
 	flags.StringVar(&f.admin, "admin", d.Admin, "address of the admin port; empty for none")

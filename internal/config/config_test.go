@@ -284,3 +284,37 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestWhatIsPrintedReadsBackAsTheSame(t *testing.T) {
+	full, err := Parse("w.yaml", []byte("workers: [http://a, {url: http://b, id: x, in_flight_max: 3, model: \"5\"}]\n"+
+		"admin: \"\"\nstate_dir: \"a: $${b} # c\"\ntimeouts: {header: 90s}\nindex_bytes_max: 1000\ninject_usage: false\n"), env(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []Config{Default(), full} {
+		text := Print(c)
+		got, err := Parse("printed.yaml", []byte(text), env(nil))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		if len(got.Workers) == 0 {
+			got.Workers = nil // an empty list is none
+		}
+		if !reflect.DeepEqual(got, c) {
+			t.Errorf("got  %+v\nwant %+v\n%s", got, c, text)
+		}
+		for _, key := range keyPaths(reflect.TypeFor[Config](), "") {
+			if name := key[strings.LastIndexByte(key, '.')+1:]; !strings.Contains(key, "[]") && !strings.Contains(text, name+":") {
+				t.Errorf("%s is not printed", key)
+			}
+		}
+	}
+}
+
+func TestCredentialsAreNotPrinted(t *testing.T) {
+	c := Default()
+	c.Workers = []Worker{{URL: "http://a", ID: "a", Key: "s3cret"}}
+	if text := Print(c); strings.Contains(text, "s3cret") || !strings.Contains(text, `key: "" # set, and not shown`) {
+		t.Errorf("printed\n%s", text)
+	}
+}

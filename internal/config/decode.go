@@ -133,7 +133,7 @@ func unknownKey(path, name string, here []field) string {
 	for i, f := range here {
 		names[i] = f.name
 	}
-	if near := nearest(name, names); near != "" {
+	if near := Nearest(name, names); near != "" {
 		return "unknown key; did you mean " + join(path, near) + "?"
 	}
 	if name == "<<" {
@@ -145,7 +145,7 @@ func unknownKey(path, name string, here []field) string {
 			return "unknown key here; did you mean " + p + "?"
 		}
 	}
-	if near := nearest(join(path, name), everywhere); near != "" {
+	if near := Nearest(join(path, name), everywhere); near != "" {
 		return "unknown key; did you mean " + near + "?"
 	}
 	return "unknown key; known here: " + strings.Join(names, ", ")

@@ -50,9 +50,9 @@ func asError(problems []Problem) error {
 	return &Error{Problems: problems}
 }
 
-// nearest is the candidate that text most probably meant, or "" when none is near: two edits, or a third of a long word. Case, dashes
+// Nearest is the candidate that text most probably meant, or "" when none is near: two edits, or a third of a long word. Case, dashes
 // and underscores do not count, so that drainTimeout and drain-timeout both find drain_timeout.
-func nearest(text string, candidates []string) string {
+func Nearest(text string, candidates []string) string {
 	best, bestDistance := "", 1<<30
 	plain := simplify(text)
 	for _, c := range candidates {

@@ -112,23 +112,17 @@ func table(b *strings.Builder, title string, at reflect.Value, path string) {
 	fmt.Fprintf(b, "\n## %s\n\n| key | type | default | what it does |\n|---|---|---|---|\n", title)
 	var later []field
 	for _, f := range fieldsOf(at.Type()) {
-		value, doc := at.Field(f.index), f.doc
+		value := at.Field(f.index)
 		text := fmt.Sprint(defaultOf(value))
 		switch value.Kind() {
 		case reflect.Struct, reflect.Slice:
 			later = append(later, f)
 			text = ""
 		}
-		if f.enum != nil {
-			doc += " One of " + strings.Join(f.enum, ", ") + "."
-		}
-		if f.min != "" {
-			doc += " At least " + f.min + "."
-		}
 		if text != "" {
 			text = "`" + text + "`"
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", join(path, f.name), typeName(value), text, doc)
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", join(path, f.name), typeName(value), text, f.describe())
 	}
 	for _, f := range later {
 		value, key := at.Field(f.index), join(path, f.name)
@@ -166,8 +160,9 @@ const referenceHead = `# Configuration
 Generated from the Config type; ` + "`make generate`" + ` writes it again.
 
 Nothing here is required: ` + "`warmpath serve --worker URL`" + ` starts with the defaults below. Flags win over the file.
-` + "`warmpath check-config FILE`" + ` gives the verdict that ` + "`serve`" + ` would give and ends with 0 or 2;
-` + "`warmpath check-config --schema`" + ` prints the JSON schema (also in config.schema.json here) for editors.
+` + "`warmpath config print`" + ` writes them all out as a file to start from; ` + "`warmpath config print FILE`" + ` shows what a file comes to.
+` + "`warmpath config check FILE`" + ` gives the verdict that ` + "`serve`" + ` would give, without starting anything, and ends with 0 or 2;
+` + "`warmpath config schema`" + ` prints the JSON schema (also in config.schema.json here) for editors.
 
 ` + "```yaml" + `
 listen: 127.0.0.1:8800

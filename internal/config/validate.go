@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"reflect"
@@ -34,8 +35,14 @@ func (c Config) problems(isSet func(key string) bool) []Problem {
 	if c.Telemetry.StaleAfter < c.Telemetry.Interval {
 		v.wrong("telemetry.stale_after", "%s is shorter than telemetry.interval, %s: every count would be stale", c.Telemetry.StaleAfter, c.Telemetry.Interval)
 	}
-	for _, key := range []string{"decision_log.bytes_max", "decision_log.files_max"} {
-		if c.DecisionLog.File == "" && isSet(key) {
+	// A value that is the default's contradicts nothing: a file that spells out every default is a good one.
+	defaults := Default().DecisionLog
+	changed := map[string]bool{
+		"decision_log.bytes_max": c.DecisionLog.BytesMax != defaults.BytesMax,
+		"decision_log.files_max": c.DecisionLog.FilesMax != defaults.FilesMax,
+	}
+	for _, key := range slices.Sorted(maps.Keys(changed)) {
+		if c.DecisionLog.File == "" && isSet(key) && changed[key] {
 			v.wrong(key, "is set, but decision_log.file is not, so nothing would be written; set decision_log.file or take this out")
 		}
 	}
@@ -94,7 +101,7 @@ func (v *verdict) choice(key, value string, choices []string) {
 	if choices == nil || slices.Contains(choices, value) {
 		return
 	}
-	if near := nearest(value, choices); near != "" {
+	if near := Nearest(value, choices); near != "" {
 		v.wrong(key, "%q is not known; did you mean %s?", value, near)
 		return
 	}

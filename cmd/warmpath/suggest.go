@@ -1,0 +1,39 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/warmpath/warmpath/internal/config"
+)
+
+// suggestFlag adds the flag that was probably meant to the error about one that a command does not have. Where no name is near, the
+// way to all of them is named.
+func suggestFlag(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return err
+	}
+	name := unknown.GetSpecifiedName()
+	if group := unknown.GetSpecifiedShortnames(); len(group) > 1 {
+		name = group // one dash was written where two belong: -worker
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, "--"+f.Name)
+		}
+	})
+	return fmt.Errorf("%w%s", err, didYouMean("--"+name, names, "; see "+cmd.CommandPath()+" --help"))
+}
+
+// didYouMean is "; did you mean X?" for the nearest of names, else the text for when none is near.
+func didYouMean(given string, names []string, otherwise string) string {
+	if near := config.Nearest(given, names); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	return otherwise
+}
