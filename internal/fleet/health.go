@@ -36,7 +36,11 @@ type health struct {
 	busy     time.Time     // preferred less until then
 	answered bool          // ever, to anybody
 	down     bool          // never answered, and somebody tried
+	present  bool          // somebody was at its address when that was last seen
 }
+
+// heard notes an answer of any kind.
+func (h *health) heard() { h.answered, h.down, h.present = true, false, true }
 
 // Fault counts a fault against a worker. EjectAfter in a row put it out, unless it is the last one standing of a model that it serves.
 // A probe that fails puts it out again for twice as long. It reports whether the worker was put out just now.
@@ -95,7 +99,8 @@ func (f *Fleet) lastStanding(w *Worker) bool {
 // Succeeded says that the worker gave a good answer: its run of faults is over and its breaker closes.
 func (w *Worker) Succeeded(now time.Time) {
 	h := &w.health
-	h.run, h.answered, h.down = 0, true, false
+	h.run = 0
+	h.heard()
 	if h.out {
 		h.out, h.probe, h.closed = false, nil, now
 	}
@@ -104,7 +109,7 @@ func (w *Worker) Succeeded(now time.Time) {
 // Busy says that the worker answered 429 or 503: back-pressure, never a fault. Others are preferred until retryAfter is over
 // (0: Options.BusyFor; at most Options.BusyMax).
 func (w *Worker) Busy(now time.Time, retryAfter time.Duration) {
-	w.health.answered, w.health.down = true, false
+	w.health.heard()
 	if retryAfter <= 0 {
 		retryAfter = w.fleet.opts.BusyFor
 	}
@@ -116,16 +121,20 @@ func (w *Worker) Busy(now time.Time, retryAfter time.Duration) {
 // IsBusy reports whether others should be preferred.
 func (w *Worker) IsBusy(now time.Time) bool { return now.Before(w.health.busy) }
 
-// Unreachable says that nobody answers at the worker's address. It matters only to one that never answered anything: of the others
-// their traffic is the better judge, since an engine deep in a prompt may be silent to everybody else.
+// Unreachable says that nobody is at the worker's address. For requests it matters only to one that never answered anything: of the
+// others their traffic is the better judge.
 func (w *Worker) Unreachable() {
+	w.health.present = false
 	if !w.health.answered {
 		w.health.down = true
 	}
 }
 
 // Reachable says that somebody is at the worker's address after all, though it told nothing: it may get requests again.
-func (w *Worker) Reachable() { w.health.down = false }
+func (w *Worker) Reachable() { w.health.down, w.health.present = false, true }
+
+// Present reports whether somebody was at the worker's address when that was last seen; false for one not heard of yet.
+func (w *Worker) Present() bool { return w.health.present }
 
 // Healthy reports whether the worker may get a request: it is not out, or its time is up and no probe is under way. A probe that has
 // been silent for EjectMax is waited for no longer: it may be an answer of ten minutes that is not streamed.

@@ -201,7 +201,7 @@ func TestBackPressureIsNoFault(t *testing.T) {
 
 func TestNobodyAnsweringMattersOnlyBeforeTheFirstAnswer(t *testing.T) {
 	_, w := one(t)
-	if w.State() != "unknown" || !w.Healthy(at(0)) {
+	if w.State() != "unknown" || !w.Healthy(at(0)) || w.Present() {
 		t.Errorf("new: %s", w.State())
 	}
 	w.SetInfo(Info{Models: []Model{{ID: "configured"}}})
@@ -209,7 +209,7 @@ func TestNobodyAnsweringMattersOnlyBeforeTheFirstAnswer(t *testing.T) {
 	if w.State() != "down" || w.Healthy(at(0)) {
 		t.Errorf("never answered: %s", w.State())
 	}
-	if w.Reachable(); w.State() != "unknown" || !w.Healthy(at(0)) {
+	if w.Reachable(); w.State() != "unknown" || !w.Healthy(at(0)) || !w.Present() {
 		t.Errorf("somebody is there, and it is %s", w.State())
 	}
 	w.Unreachable()
@@ -220,8 +220,11 @@ func TestNobodyAnsweringMattersOnlyBeforeTheFirstAnswer(t *testing.T) {
 	for name, answer := range answers {
 		answer()
 		w.Unreachable()
-		if w.State() != "ready" {
-			t.Errorf("after an answer (%s): %s", name, w.State())
+		if w.State() != "ready" || w.Present() {
+			t.Errorf("after an answer (%s), then none: %s, present %v", name, w.State(), w.Present())
+		}
+		if answer(); !w.Present() {
+			t.Errorf("after an answer (%s) nobody is there", name)
 		}
 		w.health.answered, w.health.down = false, true
 	}

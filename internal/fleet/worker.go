@@ -86,7 +86,7 @@ type foreign struct {
 func (w *Worker) SetInfo(i Info) {
 	w.info = i
 	if !i.At.IsZero() {
-		w.health.answered, w.health.down = true, false
+		w.health.heard()
 	}
 }
 
@@ -117,7 +117,7 @@ func (w *Worker) ModelsKnown() bool { return len(w.info.Models) > 0 }
 // larger of the count just before and the count now, so that a burst dispatched while the scrape ran is not taken for a stranger's.
 func (w *Worker) Observe(c Counts) {
 	w.counts, w.observed = c, true
-	w.health.answered, w.health.down = true, false
+	w.health.heard()
 	w.foreign = foreign{}
 	if engine := c.Running + c.Waiting; engine > 0 && c.Has&(HasRunning|HasWaiting) != 0 {
 		beyond := max(0, engine-max(c.OursBefore, w.owed.inFlight))
