@@ -77,7 +77,8 @@ func upstreamFailure(w *fleet.Worker, err error, o Options) *failure {
 	}
 	f.class = up.Class.String()
 	switch up.Class {
-	case upstream.Refused:
+	case upstream.Refused: // nobody has seen the request: it may well be sent again
+		f.status, f.retryAfter = http.StatusServiceUnavailable, time.Second
 		f.message = fmt.Sprintf("worker %s refused the connection or did not accept it within %v (setting timeouts.connect)", w.ID, o.ConnectTimeout)
 	case upstream.Timeout:
 		f.status, f.kind = http.StatusGatewayTimeout, llmapi.KindTimeout
