@@ -139,3 +139,37 @@ func TestHLT_06_NoneIsConfigured(t *testing.T) {
 	}
 	rt.comesUp(here, times)
 }
+
+func TestReadinessIsNeverGreenBeforeAWorkerWasHeardOrAfterTheLastDied(t *testing.T) {
+	for range 10 {
+		rt := start(t, func(c *config.Config) {
+			c.Workers = []config.Worker{{ID: "a", URL: "http://" + freeAddress(t)}, {ID: "b", URL: "http://" + freeAddress(t), Model: "m"}}
+		})
+		for range 20 {
+			if r := rt.get("/readyz"); r.status != http.StatusServiceUnavailable {
+				t.Fatalf("with everybody down: %d", r.status)
+			}
+		}
+	}
+	w1, w2 := newWorker(t, nil), newWorker(t, nil)
+	rt := start(t, nil, w1, w2)
+	if r := rt.get("/readyz"); r.status != http.StatusOK {
+		t.Errorf("with both up: %d", r.status)
+	}
+	w1.stop()
+	rt.awaitTelemetryFailures("w1", 2)
+	if r := rt.get("/readyz"); r.status != http.StatusOK {
+		t.Errorf("with one up: %d", r.status)
+	}
+	w2.stop()
+	eventually(t, "readiness to turn red, though nobody asked anything", func() bool { return rt.get("/readyz").status == http.StatusServiceUnavailable })
+	newWorkerAt(t, strings.TrimPrefix(w2.url, "http://"), nil)
+	eventually(t, "readiness to turn green", func() bool { return rt.get("/readyz").status == http.StatusOK })
+}
+
+func (rt *testRouter) awaitTelemetryFailures(id string, n float64) {
+	rt.t.Helper()
+	eventually(rt.t, "telemetry to fail", func() bool {
+		return rt.metric("warmpath_telemetry_failures_total", fmt.Sprintf("worker=%q", id)) >= n
+	})
+}

@@ -233,7 +233,7 @@ func (p *Proxy) serveReady(w http.ResponseWriter) {
 	ready := 0
 	p.gate.View(func(v gate.View) {
 		for _, worker := range v.Workers {
-			if worker.Healthy(v.Now) && !worker.Draining() {
+			if worker.Present() && worker.Healthy(v.Now) && !worker.Draining() {
 				ready++
 			}
 		}
