@@ -184,16 +184,6 @@ func sumMetric(page, name string, labels ...string) (sum float64) {
 	return sum
 }
 
-// inflight is the router's own count for a worker.
-func (rt *testRouter) inflight(id string) int {
-	for _, w := range rt.state().Workers {
-		if w.ID == id {
-			return w.InFlight
-		}
-	}
-	return 0
-}
-
 // idle waits until the router has nothing in flight anywhere.
 func (rt *testRouter) idle() {
 	rt.t.Helper()
