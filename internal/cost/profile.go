@@ -38,9 +38,10 @@ type Profile struct {
 	Name string
 	Constants
 	// KVTokensMax is the size of the KV cache in tokens, BatchMax the sequences that run at once, ChunkTokens the
-	// prompt tokens that one step prefills at most, BlockTokens the tokens of one cache block.
+	// prompt tokens that one step prefills at most, BlockTokens the tokens of one cache block, PageTokens those by which room is taken (0: a block).
 	KVTokensMax, BatchMax    int
 	ChunkTokens, BlockTokens int
+	PageTokens               int
 }
 
 // profile takes the six constants in milliseconds, as they are published.

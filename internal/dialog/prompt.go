@@ -14,6 +14,8 @@ package dialog
 import (
 	"encoding/binary"
 	"math"
+
+	"github.com/warmpath/warmpath/internal/prefix"
 )
 
 // Token kinds that stand for what a chat template adds. Each is one token, so that the text between two of them is
@@ -39,7 +41,7 @@ const charsPerToken = 4
 type Prompt struct {
 	Tokens int
 	// Keys has one key a full block: Keys[i] stands for all tokens up to the end of block i.
-	Keys []uint64
+	Keys []prefix.Key
 	// Hash stands for all tokens so far.
 	Hash        uint64
 	blockTokens int
@@ -64,7 +66,7 @@ func (p *Prompt) add(token uint64) {
 	p.Hash = fold(p.Hash ^ token)
 	p.Tokens++
 	if p.Tokens%p.blockTokens == 0 {
-		p.Keys = append(p.Keys, p.Hash)
+		p.Keys = append(p.Keys, prefix.Key(p.Hash))
 	}
 }
 
@@ -162,8 +164,8 @@ func (a Answer) Text() string {
 }
 
 // KeysThrough returns the block keys of the prompt followed by the answer.
-func (a Answer) KeysThrough(p Prompt) []uint64 {
-	keys := make([]uint64, len(p.Keys), (p.Tokens+a.Tokens)/p.blockTokens)
+func (a Answer) KeysThrough(p Prompt) []prefix.Key {
+	keys := make([]prefix.Key, len(p.Keys), (p.Tokens+a.Tokens)/p.blockTokens)
 	copy(keys, p.Keys)
 	p.Keys = keys
 	var buf [charsPerToken]byte

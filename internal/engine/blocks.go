@@ -1,40 +1,58 @@
 package engine
 
-// block is one fixed run of tokens in the KV cache. A block that nobody holds keeps its key, and so stays usable, until
-// it is the least recently used of the free ones and its room is needed.
+import "github.com/warmpath/warmpath/internal/prefix"
+
+// block is one fixed run of tokens in the KV cache, or the beginning of one: a sequence's last block holds only as many pages as it
+// needs. A block that nobody holds keeps its key, and so stays usable, until it is the least recently used of the free ones and its
+// room is needed.
 type block struct {
-	key        uint64
+	key        prefix.Key
 	keyed      bool
 	holders    int32
-	prev, next int32 // the free list, while holders is 0
+	pages      int32 // 0: the block is not in use
+	prev, next int32 // the list of those that are kept, while holders is 0; next alone links the unused ones
 }
 
-// kvCache is the paged KV cache: a fixed number of blocks, an index by key, and the free blocks in order of use.
+// kvCache is the paged KV cache: a fixed number of pages, given to blocks; an index of full blocks by key; and the blocks that nobody
+// holds, in the order in which they will be evicted. A real engine's block is its page. The blocks of a trace that names only whole runs of 512 tokens are larger:
+// kept as one block of 32 pages they cost one look-up instead of 32 and take up no more room.
 type kvCache struct {
 	blockTokens int
-	blocks      []block // the last one is the free list's sentinel
-	index       map[uint64]int32
-	free        int
+	pageTokens  int
+	blocks      []block // grows with use; the first one is the sentinel of the list of kept ones
+	unused      int32   // list through next, 0 ends it
+	index       map[prefix.Key]int32
+	total, free int // pages; free counts those of kept blocks
+	kept        int // pages of kept blocks
 	evictions   uint64
+	changed     func(key prefix.Key, stored bool) // told of every change of index; may be nil
 }
 
-func newKVCache(tokensMax, blockTokens int) *kvCache {
-	n := tokensMax / blockTokens
-	k := &kvCache{blockTokens: blockTokens, blocks: make([]block, n+1), index: make(map[uint64]int32), free: n}
-	for i := range k.blocks {
-		k.blocks[i].prev = int32((i + n) % (n + 1))
-		k.blocks[i].next = int32((i + 1) % (n + 1))
+func newKVCache(tokensMax, blockTokens, pageTokens int) *kvCache {
+	n := tokensMax / pageTokens
+	return &kvCache{
+		blockTokens: blockTokens, pageTokens: pageTokens, blocks: make([]block, 1), index: make(map[prefix.Key]int32), total: n, free: n,
 	}
-	return k
 }
 
-func (k *kvCache) total() int { return len(k.blocks) - 1 }
+// pagesFor returns how many pages hold that many tokens.
+func (k *kvCache) pagesFor(tokens int) int { return (tokens + k.pageTokens - 1) / k.pageTokens }
 
-// blocksFor returns how many blocks hold that many tokens.
-func (k *kvCache) blocksFor(tokens int) int { return (tokens + k.blockTokens - 1) / k.blockTokens }
+func (k *kvCache) pagesInBlock() int { return k.blockTokens / k.pageTokens }
+
+// depth is the number of leading keys that are cached. Keys are chained and the head of a chain leaves last, but not every
+// sequence's: it walks.
+func (k *kvCache) depth(keys []prefix.Key) int {
+	for i, key := range keys {
+		if _, ok := k.index[key]; !ok {
+			return i
+		}
+	}
+	return len(keys)
+}
 
 // match appends the leading blocks of keys that are cached to into, at most limit of them.
-func (k *kvCache) match(keys []uint64, limit int, into []int32) []int32 {
+func (k *kvCache) match(keys []prefix.Key, limit int, into []int32) []int32 {
 	for _, key := range keys[:min(limit, len(keys))] {
 		id, ok := k.index[key]
 		if !ok {
@@ -50,10 +68,10 @@ func (k *kvCache) fits(shared []int32, tokens int) bool {
 	free := k.free
 	for _, id := range shared {
 		if k.blocks[id].holders == 0 {
-			free--
+			free -= k.pagesInBlock()
 		}
 	}
-	return k.blocksFor(tokens)-len(shared) <= free
+	return k.pagesFor(tokens)-len(shared)*k.pagesInBlock() <= free
 }
 
 // share makes a sequence one more holder of blocks that match found.
@@ -61,60 +79,108 @@ func (k *kvCache) share(ids []int32) {
 	for _, id := range ids {
 		if k.blocks[id].holders == 0 {
 			k.unlink(id)
+			k.free -= int(k.blocks[id].pages)
 		}
 		k.blocks[id].holders++
 	}
 }
 
-// grow extends a sequence's blocks so that tokens fit, evicting free blocks as needed. It returns false, and changes
-// nothing, when there are too few.
+// held is the number of pages that a sequence's blocks have: all but the last are whole.
+func (k *kvCache) held(blocks []int32) int {
+	n := len(blocks)
+	if n == 0 {
+		return 0
+	}
+	return (n-1)*k.pagesInBlock() + int(k.blocks[blocks[n-1]].pages)
+}
+
+// grow extends a sequence's blocks so that tokens fit, evicting kept blocks as needed. It returns false, and changes
+// nothing, when there are too few pages.
 func (k *kvCache) grow(held []int32, tokens int) ([]int32, bool) {
-	need := k.blocksFor(tokens) - len(held)
+	need := k.pagesFor(tokens) - k.held(held)
 	if need > k.free {
 		return held, false
 	}
-	for range need {
-		id := k.blocks[k.total()].next
-		k.unlink(id)
-		b := &k.blocks[id]
-		if b.keyed {
-			delete(k.index, b.key)
-			b.keyed = false
-			k.evictions++
-		}
-		b.holders = 1
-		held = append(held, id)
+	if need <= 0 {
+		return held, true
+	}
+	for k.free-k.kept < need {
+		k.evict()
+	}
+	k.free -= need
+	if n := len(held); n > 0 {
+		last := &k.blocks[held[n-1]]
+		more := min(need, k.pagesInBlock()-int(last.pages))
+		last.pages += int32(more)
+		need -= more
+	}
+	for need > 0 {
+		pages := min(need, k.pagesInBlock())
+		held = append(held, k.take(int32(pages)))
+		need -= pages
 	}
 	return held, true
 }
 
+// take makes a block of so many pages with one holder.
+func (k *kvCache) take(pages int32) int32 {
+	id := k.unused
+	if id == 0 {
+		k.blocks = append(k.blocks, block{})
+		id = int32(len(k.blocks) - 1)
+	} else {
+		k.unused = k.blocks[id].next
+	}
+	k.blocks[id] = block{holders: 1, pages: pages}
+	return id
+}
+
+// evict gives up the block that was kept longest.
+func (k *kvCache) evict() {
+	id := k.blocks[0].next
+	k.unlink(id)
+	if b := &k.blocks[id]; b.keyed {
+		delete(k.index, b.key)
+		if k.changed != nil {
+			k.changed(b.key, false)
+		}
+		k.evictions++
+	}
+	k.blocks[id] = block{next: k.unused}
+	k.unused = id
+}
+
 // publish makes a full block findable. A key that is already there keeps its first block: the copy is only held by the
 // sequence that computed it and is forgotten with it.
-func (k *kvCache) publish(id int32, key uint64) {
+func (k *kvCache) publish(id int32, key prefix.Key) {
 	if _, taken := k.index[key]; taken || k.blocks[id].keyed {
 		return
 	}
 	k.blocks[id].key, k.blocks[id].keyed = key, true
 	k.index[key] = id
+	if k.changed != nil {
+		k.changed(key, true)
+	}
 }
 
 // release gives a sequence's blocks back, the last first, so that the tail of a prompt is evicted before its head.
 func (k *kvCache) release(held []int32) {
 	for i := len(held) - 1; i >= 0; i-- {
-		b := &k.blocks[held[i]]
+		id := held[i]
+		b := &k.blocks[id]
 		if b.holders--; b.holders > 0 {
 			continue
 		}
-		sentinel := int32(k.total())
-		b.prev, b.next = k.blocks[sentinel].prev, sentinel
-		k.blocks[b.prev].next = held[i]
-		k.blocks[sentinel].prev = held[i]
-		k.free++
+		k.free += int(b.pages)
+		k.kept += int(b.pages)
+		b.prev, b.next = k.blocks[0].prev, 0
+		k.blocks[b.prev].next = id
+		k.blocks[0].prev = id
 	}
 }
 
 func (k *kvCache) unlink(id int32) {
 	b := &k.blocks[id]
 	k.blocks[b.prev].next, k.blocks[b.next].prev = b.next, b.prev
-	k.free--
+	k.kept -= int(b.pages)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/cost"
+	"github.com/warmpath/warmpath/internal/prefix"
 )
 
 // Sequence is one prompt and its answer. The caller sets the first group of fields and does not change them after
@@ -17,7 +18,7 @@ type Sequence struct {
 	PromptTokens, OutputTokens int
 	// Keys are the chained keys of the full blocks of prompt and answer together: Keys[i] stands for all tokens up to
 	// the end of block i. Blocks beyond them are never shared.
-	Keys []uint64
+	Keys []prefix.Key
 	// Owner is the caller's own handle.
 	Owner any
 
@@ -33,7 +34,9 @@ type Sequence struct {
 	state    state
 	computed int // tokens whose KV is there
 	blocks   []int32
-	opening  bool // the prefill has not had a step yet
+	// published is how many leading blocks others can find.
+	published int
+	opening   bool // the prefill has not had a step yet
 }
 
 type state uint8
@@ -90,15 +93,25 @@ type Core struct {
 	batch   []*Sequence // running, the oldest first
 	plan    []part
 	planned bool
+	closed  bool // nobody was admitted to this step, because somebody lost their room
+	steps   int  // that are planned together; more than one in a stretch
+	begun   time.Duration
 	end     time.Duration
-	out     []Emission
-	matched []int32
-	counts  Counts
+	// Of a stretch: how far it was looked at, and the sum of the contexts at its begin.
+	reached  cursor
+	contexts float64
+	out      []Emission
+	matched  []int32
+	counts   Counts
 }
 
 // NewCore makes an idle engine with an empty cache. The profile's limits are all positive.
 func NewCore(p cost.Profile) *Core {
-	return &Core{profile: p, cache: newKVCache(p.KVTokensMax, p.BlockTokens)}
+	page := p.PageTokens
+	if page == 0 {
+		page = p.BlockTokens
+	}
+	return &Core{profile: p, cache: newKVCache(p.KVTokensMax, p.BlockTokens, page)}
 }
 
 // ErrTooLong is wrapped by Submit's error for a sequence that could never fit in the KV cache.
@@ -110,7 +123,7 @@ func (c *Core) Submit(s *Sequence, now time.Duration) error {
 	if s.PromptTokens < 1 || s.OutputTokens < 0 {
 		return fmt.Errorf("a sequence of %d prompt and %d output tokens: it needs a prompt", s.PromptTokens, s.OutputTokens)
 	}
-	if c.cache.blocksFor(total) > c.cache.total() {
+	if c.cache.pagesFor(total) > c.cache.total {
 		return fmt.Errorf("%w: %d prompt and %d output tokens, %d in the profile", ErrTooLong,
 			s.PromptTokens, s.OutputTokens, c.profile.KVTokensMax)
 	}
@@ -154,16 +167,14 @@ func (c *Core) Begin(now time.Duration) (end time.Duration, busy bool) {
 	}
 	c.plan = c.plan[:0]
 	budget, preempted := c.planBatch(c.profile.ChunkTokens)
-	if !preempted {
+	if c.closed = preempted; !preempted {
 		c.admit(now, budget)
 	}
 	if len(c.plan) == 0 {
 		return 0, false
 	}
-	length := time.Duration(c.stepSeconds() * float64(time.Second))
-	c.end, c.planned = now+length, true
-	c.counts.Steps++
-	c.counts.BusyTime += length
+	c.begun, c.steps, c.planned = now, 1, true
+	c.end = now + stepTime(c.stepSeconds())
 	return c.end, true
 }
 
@@ -186,16 +197,23 @@ func (c *Core) planBatch(budget int) (left int, preempted bool) {
 // extend makes room for n more tokens of a running sequence and adds them to the plan. Full blocks are findable from
 // here on, so that a sibling admitted in the same step shares them: the step writes them before anyone reads.
 func (c *Core) extend(s *Sequence, n int) bool {
+	if !c.occupy(s, n) {
+		return false
+	}
+	c.plan = append(c.plan, part{s, n, s.decoding()})
+	return true
+}
+
+func (c *Core) occupy(s *Sequence, n int) bool {
 	blocks, ok := c.cache.grow(s.blocks, s.computed+n)
 	if !ok {
 		return false
 	}
 	s.blocks = blocks
 	full := min((s.computed+n)/c.cache.blockTokens, len(s.Keys))
-	for i := s.computed / c.cache.blockTokens; i < full; i++ {
-		c.cache.publish(s.blocks[i], s.Keys[i])
+	for ; s.published < full; s.published++ {
+		c.cache.publish(s.blocks[s.published], s.Keys[s.published])
 	}
-	c.plan = append(c.plan, part{s, n, s.decoding()})
 	return true
 }
 
@@ -228,7 +246,7 @@ func (c *Core) admit(now time.Duration, budget int) {
 		c.queue = c.queue[1:]
 		c.cache.share(c.matched)
 		s.blocks = append(s.blocks[:0], c.matched...)
-		s.computed = len(c.matched) * c.cache.blockTokens
+		s.computed, s.published = len(c.matched)*c.cache.blockTokens, len(c.matched)
 		s.state, s.opening = running, true
 		if s.Preemptions == 0 {
 			// A step may have begun, on the virtual clock, just before a request came that it takes along.
@@ -271,6 +289,11 @@ func (c *Core) stepSeconds() float64 {
 func (c *Core) End() []Emission {
 	clear(c.out)
 	c.out = c.out[:0]
+	c.counts.Steps += uint64(c.steps)
+	c.counts.BusyTime += c.end - c.begun
+	if c.steps > 1 {
+		c.catchUp(c.steps - 1)
+	}
 	for i, p := range c.plan {
 		c.plan[i].sequence = nil
 		s := p.sequence
@@ -327,11 +350,11 @@ func (c *Core) ContextTokens() int {
 
 // KVUsage is the share of blocks held by running sequences, 0..1. Cached blocks that nobody holds count as free.
 func (c *Core) KVUsage() float64 {
-	return 1 - float64(c.cache.free)/float64(c.cache.total())
+	return 1 - float64(c.cache.free)/float64(c.cache.total)
 }
 
-// Blocks is the number of blocks in the KV cache.
-func (c *Core) Blocks() int { return c.cache.total() }
+// Blocks is the number of blocks in the KV cache, of PageTokens each.
+func (c *Core) Blocks() int { return c.cache.total }
 
 // Counts returns the totals.
 func (c *Core) Counts() Counts {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/cost"
+	"github.com/warmpath/warmpath/internal/prefix"
 )
 
 // tiny is a profile whose times are easy to compute by hand: a 1 ms, b 1 ms, c 0.01 ms, d0 5 ms, d1 2 ms, d2 0.1 ms.
@@ -19,10 +20,10 @@ func tiny(kvTokens, batch, chunk int) cost.Profile {
 }
 
 // chain makes the keys of a prompt of that many blocks; equal names share their leading blocks.
-func chain(name uint64, blocks int) []uint64 {
-	keys := make([]uint64, blocks)
+func chain(name uint64, blocks int) []prefix.Key {
+	keys := make([]prefix.Key, blocks)
 	for i := range keys {
-		keys[i] = name<<20 + uint64(i)
+		keys[i] = prefix.Key(name<<20 + uint64(i))
 	}
 	return keys
 }
@@ -270,10 +271,10 @@ func TestAnAbortFreesEverythingAtAnyMoment(t *testing.T) {
 		c.Abort(s)
 	}
 	n := c.Counts()
-	if c.Running() != 0 || c.Waiting() != 0 || c.cache.free != c.cache.total() || c.ContextTokens() != 0 {
-		t.Fatalf("seed %d: %d running, %d waiting, %d of %d blocks free", seed, c.Running(), c.Waiting(), c.cache.free, c.cache.total())
+	if c.Running() != 0 || c.Waiting() != 0 || c.cache.free != c.cache.total || c.ContextTokens() != 0 {
+		t.Fatalf("seed %d: %d running, %d waiting, %d of %d blocks free", seed, c.Running(), c.Waiting(), c.cache.free, c.cache.total)
 	}
-	for i, b := range c.cache.blocks[:c.cache.total()] {
+	for i, b := range c.cache.blocks {
 		if b.holders != 0 || b.keyed && c.cache.index[b.key] != int32(i) {
 			t.Fatalf("seed %d: block %d is %+v", seed, i, b)
 		}

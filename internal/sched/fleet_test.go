@@ -106,7 +106,7 @@ func (r *rig) arrive(a arrival, now time.Duration) {
 	r.placed[d.Worker.ID]++
 	q := &engine.Sequence{PromptTokens: a.tokens, OutputTokens: a.output, Owner: res}
 	for _, k := range a.chain.Keys {
-		q.Keys = append(q.Keys, uint64(k))
+		q.Keys = append(q.Keys, k)
 	}
 	i := slices.Index(r.f.Workers(), d.Worker)
 	if err := r.cores[i].Submit(q, now); err != nil {

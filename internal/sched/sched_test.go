@@ -286,7 +286,8 @@ func TestPoliciesSwitchAtRunTime(t *testing.T) {
 			t.Errorf("%s: decision %+v", name, d)
 		}
 	}
-	if err := c.s.SetPolicy("warmcost"); err == nil || c.s.Policy() != "warm-cost" {
+	before := c.s.Policy()
+	if err := c.s.SetPolicy("warmcost"); err == nil || c.s.Policy() != before {
 		t.Errorf("an unknown policy: %v, now %s", err, c.s.Policy())
 	}
 }
