@@ -19,13 +19,13 @@ import (
 	"github.com/warmpath/warmpath/internal/declog"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
+	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/metrics"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/prompt"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/telemetry"
-	"github.com/warmpath/warmpath/internal/upstream"
 )
 
 // router is the whole product put together, by hand and in one place. serve, demo and the tests all start it here.
@@ -104,15 +104,11 @@ func (r *router) wire() {
 	x := prefix.New(prefix.Options{BytesMax: int64(c.IndexBytesMax)})
 	book, outputs, ratio := cost.NewBook(cost.DefaultOptions()), cost.NewOutputs(outputsMax), cost.NewRatio()
 	s := sched.New(f, x, book, outputs, ratio, sched.Options{Policy: c.Policy, Seed: mathrand.Uint64()})
-	idle := c.Timeouts.IdleGap
-	if idle == 0 {
-		idle = -1 // the upstream client's word for none
-	}
-	dial := upstream.Options{ConnectTimeout: c.Timeouts.Connect, HeaderTimeout: c.Timeouts.Header, IdleGap: idle}
-	r.gate = gate.New(f, x, book, outputs, ratio, s, dial, time.Now)
+	r.gate = gate.New(f, x, book, outputs, ratio, s, dialOptions(c), time.Now)
 	r.metrics = metrics.New(r.collect)
 	o := proxy.DefaultOptions()
 	o.BodyBytesMax, o.RetriesMax, o.InjectUsage, o.ExplainHeaders = int64(c.BodyBytesMax), c.RetriesMax, c.InjectUsage, c.ExplainHeaders
+	o.SpoolBytes, o.SpoolDir, o.CORS = int64(c.BodySpoolBytes), c.BodySpoolDir, intake.CORS{Origins: c.CORS.Origins}
 	o.ConnectTimeout, o.HeaderTimeout, o.IdleGap = c.Timeouts.Connect, c.Timeouts.Header, c.Timeouts.IdleGap
 	r.proxy = proxy.New(o, r.gate, prompt.New(r.seed, prompt.DefaultOptions()), r.hooks(), r.log, time.Now)
 	r.telemetry = telemetry.New(telemetry.Options{Interval: c.Telemetry.Interval, Timeout: c.Telemetry.Timeout,
@@ -251,7 +247,7 @@ func installationSeed(cfg config.Config) (prefix.Seed, error) {
 	}
 	secret := make([]byte, 32)
 	rand.Read(secret)
-	if err := os.MkdirAll(folder, 0o700); err == nil {
+	if err = os.MkdirAll(folder, 0o700); err == nil {
 		err = writeNew(file, secret)
 	}
 	if err != nil {
