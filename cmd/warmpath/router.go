@@ -56,8 +56,11 @@ const outputsMax = 4096
 // startRouter listens and serves. It fails when a setting is wrong or a port is taken, never because a worker is down.
 func startRouter(cfg config.Config, log *slog.Logger) (*router, error) {
 	seed, err := installationSeed(cfg)
-	if err != nil {
+	if err != nil && cfg.StateDir != "" {
 		return nil, err
+	}
+	if err != nil { // a container with a read-only root has no folder of its own, and can do without
+		log.Warn("the installation's secret lives as long as this process: block numbers and fingerprints will differ after a restart", "error", err)
 	}
 	r := &router{cfg: cfg, log: log, seed: seed, started: time.Now()}
 	if cfg.DecisionLog.File != "" {
@@ -235,23 +238,23 @@ func (r *router) removeWorker(id string) error {
 }
 
 // installationSeed reads the installation's secret, or makes it at the first start. Without it prefix keys could be guessed, and
-// would not agree between runs.
+// would not agree between runs. With an error comes a fresh seed that nobody kept.
 func installationSeed(cfg config.Config) (prefix.Seed, error) {
-	folder, err := cfg.StateFolder()
-	if err != nil {
-		return prefix.Seed{}, err
-	}
-	file := filepath.Join(folder, "secret")
-	if secret, err := os.ReadFile(file); err == nil && len(secret) >= 16 {
-		return prefix.NewSeed(secret), nil
-	}
 	secret := make([]byte, 32)
 	rand.Read(secret)
+	folder, err := cfg.StateFolder()
+	if err != nil {
+		return prefix.NewSeed(secret), err
+	}
+	file := filepath.Join(folder, "secret")
+	if kept, err := os.ReadFile(file); err == nil && len(kept) >= 16 {
+		return prefix.NewSeed(kept), nil
+	}
 	if err = os.MkdirAll(folder, 0o700); err == nil {
 		err = writeNew(file, secret)
 	}
 	if err != nil {
-		return prefix.Seed{}, fmt.Errorf("the installation's secret cannot be kept in %s (setting state_dir): %w", folder, err)
+		return prefix.NewSeed(secret), fmt.Errorf("the installation's secret cannot be kept in %s (setting state_dir): %w", folder, err)
 	}
 	if kept, err := os.ReadFile(file); err == nil && len(kept) >= 16 { // another process may have been first
 		secret = kept
