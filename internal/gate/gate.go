@@ -55,18 +55,14 @@ type Attempt struct {
 	Began            time.Time
 	TakesUsageOption bool // the engine accepts stream_options.include_usage
 
-	reservation *fleet.Reservation
-	clean       bool // its prefill was observed alone,
-	prefill     time.Duration
-	batch       fleet.Load // of the worker at the first token
-	alone       bool       // nobody else was on the worker from beginning to end
+	course sched.Course
 }
 
 // Generated notes tokens produced since the last call; it takes no lock.
-func (a *Attempt) Generated(n int) { a.reservation.Generated(n) }
+func (a *Attempt) Generated(n int) { a.course.Reservation().Generated(n) }
 
 // Probe says whether this request is the one that tries a worker which is out.
-func (a *Attempt) Probe() bool { return a.reservation.Probe() }
+func (a *Attempt) Probe() bool { return a.course.Reservation().Probe() }
 
 // Worker is what it takes to add a worker.
 type Worker struct {
@@ -165,7 +161,7 @@ func (g *Gate) Place(req sched.Request) (*Attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Attempt{Endpoint: *g.ends[d.Worker], Decision: d, Began: now, TakesUsageOption: d.Worker.Info().UsageOption, reservation: r}, nil
+	return &Attempt{Endpoint: *g.ends[d.Worker], Decision: d, Began: now, TakesUsageOption: d.Worker.Info().UsageOption, course: sched.Follow(&d, r, now)}, nil
 }
 
 // CanPlace reports whether Place would find a worker now: a retry that has nowhere to go need not wait for its turn.

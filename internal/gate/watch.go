@@ -15,20 +15,14 @@ import (
 func (g *Gate) FirstToken(a *Attempt, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	a.clean, a.prefill = a.reservation.FirstToken(now)
-	a.batch = a.Worker.Load(now)
+	a.course.FirstToken(now)
 }
 
-// Release ends an attempt; later calls change nothing. A prompt that was entered as expected and never computed, for all that is known, is withdrawn from the
-// worker's assumed cache: a miss too many costs a prefill, a hit that is none costs a wait for nothing besides.
+// Release ends an attempt; later calls change nothing. computed says that its prompt was, for all that is known.
 func (g *Gate) Release(a *Attempt, c prefix.Chain, o fleet.Outcome, computed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	a.alone = a.reservation.Alone()
-	released := a.reservation.Release(g.now(), o)
-	if w := a.Worker; released && !computed && !w.Gone() {
-		g.index.Withdraw(w.Slot, c, a.Decision.MatchedBlocks)
-	}
+	g.sched.Release(&a.course, c, g.now(), o, computed)
 }
 
 // Fault counts a fault against a worker and says whether that put it out.

@@ -39,6 +39,7 @@ type Request struct {
 	Adapter      string // must be loaded beside the model; "" none
 	Tenant       string
 	Chain        prefix.Chain // empty: routed by load
+	Held         []int32      // leading blocks of Chain on each worker, by slot, where that is known exactly; nil asks the index
 	Bytes        int          // of the prompt; 0 is the chain's length
 	PromptTokens int          // estimate
 	MaxTokens    int          // the request's own limit on its answer; 0 unsaid
@@ -223,7 +224,7 @@ func (s *Scheduler) place(now time.Time, req *Request) (Decision, *fleet.Reserva
 	s.seen.add(c.uncached, c.cached, j.output)
 	s.turn++
 	s.slot(c.worker).turn = s.turn
-	if s.index != nil && len(req.Chain.Keys) > 0 {
+	if s.index != nil && len(req.Chain.Keys) > 0 && req.Held == nil {
 		s.index.Enter(c.worker.Slot, req.Chain, now.UnixNano())
 	}
 	return d, r, nil

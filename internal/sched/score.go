@@ -127,7 +127,9 @@ const outputTokensDefault = 256
 func (s *Scheduler) match(req *Request, j *judgement) {
 	chain := req.Chain
 	s.depth = s.depth[:0]
-	if s.index != nil && len(chain.Keys) > 0 {
+	if req.Held != nil {
+		s.depth = append(s.depth, req.Held...)
+	} else if s.index != nil && len(chain.Keys) > 0 {
 		s.depth = s.index.Match(chain, s.depth)
 	}
 	whole := max(req.Bytes, chain.Bytes())
