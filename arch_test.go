@@ -30,6 +30,7 @@ var rooms = map[string][]string{
 	"cost":      {"fleet"},
 	"telemetry": {"fleet"},
 	"workload":  {"llmapi"},
+	"checkup":   {"fleet", "llmapi", "telemetry", "upstream"},
 	"dialog":    {"llmapi", "prompt", "prefix"},
 	"prompt":    {"llmapi", "prefix"},
 	"sched":     {"fleet", "prefix", "cost", "llmapi"},

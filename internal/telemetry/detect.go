@@ -47,17 +47,14 @@ type detection struct {
 // Detect asks a worker what it is: kind, version, models with their context lengths, and where it tells them, block size, KV capacity
 // and slots. The error is an *Error: unreachable, refused for want of a key, still loading (503), or no engine at all.
 func Detect(ctx context.Context, t Target) (fleet.Info, error) {
-	o := DefaultOptions().withDefaults()
-	c := newClient(t, &o)
-	defer c.close()
-	d, err := detect(ctx, c, o.BodyBytesMax)
-	if err != nil || d.engine.scrape == nil {
-		return d.info, err
+	e := NewExaminer(t, DefaultOptions())
+	defer e.Close()
+	info, err := e.Identify(ctx)
+	if err != nil {
+		return info, err
 	}
-	if p, err := d.engine.scrape(ctx, c, modelNames(d.info), o.BodyBytesMax); err == nil {
-		d.info.BlockTokens, d.info.KVTokensMax = p.blockTokens, p.kvTokens
-	}
-	return d.info, nil
+	_, info, _ = e.Counts(ctx) // an engine whose counts cannot be had is an engine all the same
+	return info, nil
 }
 
 // detect asks for the model list, which every engine has and which most sign, then for what the engine so named tells elsewhere.

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// doctor runs `warmpath doctor --json` and decodes what it printed.
+func doctor(t *testing.T, want int, args ...string) examined {
+	t.Helper()
+	var stdout, stderr strings.Builder
+	if code := run(append([]string{"doctor", "--json"}, args...), &stdout, &stderr); code != want {
+		t.Errorf("%v: exit code %d, want %d: %s", args, code, want, stderr.String())
+	}
+	var found examined
+	if err := json.Unmarshal([]byte(stdout.String()), &found); err != nil {
+		t.Fatalf("%v in %q; %s", err, stdout.String(), stderr.String())
+	}
+	return found
+}
+
+// simulated is the address of a simulated engine, as `warmpath worker` runs it.
+func simulated(t *testing.T) string {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	read, write := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- workerCLI(ctx, write, "--port", "0")
+		write.Close()
+	}()
+	t.Cleanup(func() { stop(); <-ended })
+	line, err := bufio.NewReader(read).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, url, _ := strings.Cut(strings.TrimSpace(line), " on ")
+	return url
+}
+
+func levels(t *testing.T, e examined, worker int) map[string]string {
+	t.Helper()
+	parts := map[string]string{}
+	for _, c := range e.Workers[worker].Checks {
+		parts[c.Part] = string(c.Level)
+	}
+	return parts
+}
+
+func TestDoctorFindsTheSimulatedEngineGood(t *testing.T) {
+	url := simulated(t)
+	found := doctor(t, exitOK, "--worker", url)
+	parts := levels(t, found, 0)
+	for _, part := range []string{"health", "models", "metrics", "kv size", "usage", "cached tokens", "cancellation"} {
+		if parts[part] != "full" {
+			t.Errorf("%s: %s: %+v", part, parts[part], found.Workers[0].Checks)
+		}
+	}
+	if w := found.Workers[0]; w.Engine != "warmpath" || found.Requests != 3 || found.Verdict != "good" {
+		t.Errorf("%+v", found)
+	}
+	if quiet := doctor(t, exitOK, "--worker", url, "--no-requests"); quiet.Requests != 0 || levels(t, quiet, 0)["stream"] != "unseen" {
+		t.Errorf("%+v", quiet)
+	}
+}
+
+func TestDoctorTellsADeadPortAndAWebServerFromAnEngine(t *testing.T) {
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Write([]byte("<html>welcome</html>"))
+	}))
+	defer site.Close()
+	dead := httptest.NewServer(nil)
+	dead.Close()
+	found := doctor(t, exitRuntime, "--worker", site.URL, "--worker", dead.URL, "--worker", simulated(t))
+	if got := []string{found.Workers[0].Verdict, found.Workers[1].Verdict, found.Workers[2].Verdict}; got[0] != "broken" || got[1] != "broken" || got[2] != "good" {
+		t.Errorf("verdicts %v: %+v", got, found)
+	}
+	if site, dead := levels(t, found, 0), levels(t, found, 1); site["health"] != "full" || site["models"] != "broken" || dead["health"] != "broken" || dead["models"] != "unseen" {
+		t.Errorf("web server %v, dead port %v", site, dead)
+	}
+	if found.Workers[0].Requests+found.Workers[1].Requests != 0 {
+		t.Error("chat requests were sent to what is no engine")
+	}
+}
