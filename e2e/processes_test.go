@@ -101,13 +101,20 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// startEngine starts a llama.cpp server of one thread and four slots, and returns its address. It takes a few seconds to answer.
+// startEngine starts a llama.cpp server of one thread and four slots that tells all it can, and returns its address. It takes a few
+// seconds to answer.
 func startEngine(t *testing.T, n int) (*process, string) {
 	t.Helper()
+	return startEngineWith(t, n, "--metrics", "--slots")
+}
+
+// startEngineWith is startEngine with these flags for what the server tells.
+func startEngineWith(t *testing.T, n int, tells ...string) (*process, string) {
+	t.Helper()
 	port := freePort(t)
-	p := start(t, fmt.Sprintf("llama-server-%d", n), server, nil,
+	p := start(t, fmt.Sprintf("llama-server-%d", n), server, nil, append([]string{
 		"-m", model, "-a", modelName, "--host", "127.0.0.1", "--port", port, "-dev", "none", "--offline",
-		"-t", "1", "-tb", "1", "--no-ui", "-c", "8192", "--parallel", fmt.Sprint(slots), "--metrics", "--slots", "--jinja")
+		"-t", "1", "-tb", "1", "--no-ui", "-c", "8192", "--parallel", fmt.Sprint(slots), "--jinja"}, tells...)...)
 	return p, "http://127.0.0.1:" + port
 }
 
