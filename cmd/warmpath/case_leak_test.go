@@ -134,22 +134,30 @@ func (rt *testRouter) holding() holdings {
 	return holdings{len(open), runtime.NumGoroutine(), m.HeapAlloc}
 }
 
-// churn restarts workers at their addresses, and adds and removes another, until stop is closed.
-func (rt *testRouter) churn(addresses []string, running []*worker, script func(*call), stop chan struct{}) {
-	wait := func(d time.Duration) bool {
-		select {
-		case <-stop:
-			return false
-		case <-time.After(d):
-			return true
-		}
-	}
-	extra := `{"id":"extra","url":"http://` + addresses[len(addresses)-1] + `"}`
-	for i := 0; wait(300 * time.Millisecond); i++ {
-		k := i % (len(addresses) - 1)
-		running[k].stop()
-		wait(150 * time.Millisecond) // long enough for telemetry to see it closed
-		running[k] = forgetful(rt.t, addresses[k], script)
+// flock is workers that are restarted, and of which the test itself keeps nothing.
+type flock struct {
+	addresses []string // the last one's worker comes and goes
+	stop      []func()
+	script    func(*call)
+}
+
+func (f *flock) start(t *testing.T, k int) *worker {
+	w, ended := startWorker(t, f.addresses[k], nil)
+	w.mu.Lock()
+	w.script, w.forgets = f.script, true
+	w.mu.Unlock()
+	f.stop[k] = func() { w.stop(); ended() }
+	return w
+}
+
+// churn restarts a worker at its address, and adds or removes another, each time it is told to.
+func (f *flock) churn(rt *testRouter, restart chan int) {
+	extra := `{"id":"extra","url":"http://` + f.addresses[len(f.addresses)-1] + `"}`
+	for i := range restart {
+		k := i % (len(f.addresses) - 1)
+		f.stop[k]()
+		<-time.After(150 * time.Millisecond) // long enough for telemetry to see it closed
+		f.start(rt.t, k)
 		if i%2 == 0 {
 			rt.adminCall(http.MethodPost, "/workers", extra, nil)
 		} else {
@@ -157,14 +165,6 @@ func (rt *testRouter) churn(addresses []string, running []*worker, script func(*
 		}
 	}
 	rt.adminCall(http.MethodDelete, "/workers/extra", "", nil)
-}
-
-func forgetful(t *testing.T, address string, script func(*call)) *worker {
-	w := newWorkerAt(t, address, nil)
-	w.mu.Lock()
-	w.script, w.forgets = script, true
-	w.mu.Unlock()
-	return w
 }
 
 func TestLEK_01_NoExchangeLeavesAnythingBehind(t *testing.T) {
@@ -179,12 +179,17 @@ func TestLEK_01_NoExchangeLeavesAnythingBehind(t *testing.T) {
 		}
 		c.good("a")
 	}
-	var addresses []string
+	f := &flock{script: script, stop: make([]func(), 5)}
 	var running []*worker
-	for range 5 {
-		addresses = append(addresses, freeAddress(t))
-		running = append(running, forgetful(t, addresses[len(addresses)-1], script))
+	for k := range f.stop {
+		f.addresses = append(f.addresses, freeAddress(t))
+		running = append(running, f.start(t, k))
 	}
+	t.Cleanup(func() {
+		for _, stop := range f.stop {
+			stop()
+		}
+	})
 	rt := start(t, func(c *config.Config) {
 		c.LogLevel, c.BodyBytesMax = "error", bodyMax
 		c.Timeouts.Header, c.Timeouts.IdleGap = 40*time.Millisecond, 40*time.Millisecond
@@ -204,19 +209,22 @@ func TestLEK_01_NoExchangeLeavesAnythingBehind(t *testing.T) {
 		}
 	}
 	exchanges := func(from, to int) {
-		stop, next := make(chan struct{}), atomic.Int64{}
+		restart, next := make(chan int, to), atomic.Int64{}
 		next.Store(int64(from))
 		var churning, all sync.WaitGroup
-		churning.Go(func() { rt.churn(addresses, running, script, stop) })
+		churning.Go(func() { f.churn(rt, restart) })
 		for range 24 {
 			all.Go(func() {
-				for i := next.Add(1) - 1; i < int64(to); i = next.Add(1) - 1 {
-					one(int(i))
+				for i := int(next.Add(1) - 1); i < to; i = int(next.Add(1) - 1) {
+					if i%500 == 0 {
+						restart <- i / 500
+					}
+					one(i)
 				}
 			})
 		}
 		all.Wait()
-		close(stop)
+		close(restart)
 		churning.Wait()
 	}
 	exchanges(0, 1000)

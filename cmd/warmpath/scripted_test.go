@@ -51,6 +51,14 @@ func newWorker(t *testing.T, script func(*call), models ...string) *worker {
 
 func newWorkerAt(t *testing.T, address string, script func(*call), models ...string) *worker {
 	t.Helper()
+	w, ended := startWorker(t, address, script, models...)
+	t.Cleanup(func() { w.stop(); ended() })
+	return w
+}
+
+// startWorker leaves it to the caller to stop the worker, and then to wait until it has ended.
+func startWorker(t *testing.T, address string, script func(*call), models ...string) (w *worker, ended func()) {
+	t.Helper()
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
@@ -58,12 +66,11 @@ func newWorkerAt(t *testing.T, address string, script func(*call), models ...str
 	if len(models) == 0 {
 		models = []string{"m"}
 	}
-	w := &worker{t: t, url: "http://" + l.Addr().String(), models: models, script: script, detectable: true}
+	w = &worker{t: t, url: "http://" + l.Addr().String(), models: models, script: script, detectable: true}
 	w.server = &http.Server{Handler: w, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	var done sync.WaitGroup
 	done.Go(func() { w.server.Serve(l) })
-	t.Cleanup(func() { w.stop(); done.Wait() })
-	return w
+	return w, done.Wait
 }
 
 // stop closes the worker's port and every connection at once.
