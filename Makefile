@@ -7,11 +7,12 @@ DATE    ?= $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 DEMO    ?=
 PROVE   ?=
-BENCH   ?= .
+BENCH   ?=
+MICRO   ?= .
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo prove prove-fallback prove-load prove-errors prove-counts unit e2e test bench check generate
+.PHONY: help build demo prove prove-fallback prove-load prove-errors prove-counts unit e2e test bench bench-peers microbench check generate
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,8 +38,16 @@ e2e: build ## real llama.cpp servers and the official Python clients (180 MB the
 
 test: unit e2e ## unit, then e2e
 
-bench: ## benchmarks (BENCH=regexp chooses)
-	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+bench: build ## CPU, latency and memory beside nginx and HAProxy, with pass or fail (BENCH="--json"); some 10 minutes
+	@scripts/bench-install.sh
+	bin/warmpath bench all $(BENCH)
+
+bench-peers: build ## the same with three LLM routers from PyPI in the table
+	@scripts/bench-install.sh --peers
+	bin/warmpath bench all --peers .cache/peers $(BENCH)
+
+microbench: ## Go benchmarks of single functions (MICRO=regexp chooses)
+	go test -run '^$$' -bench '$(MICRO)' -benchmem ./...
 
 generate: ## write the generated documents again
 	go generate ./...

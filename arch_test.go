@@ -36,12 +36,14 @@ var rooms = map[string][]string{
 	"sched":     {"fleet", "prefix", "cost", "llmapi"},
 	"engine":    {"cost", "llmapi", "prompt", "prefix", "metrics", "dialog"},
 	"gate":      {"sched", "prefix", "cost", "fleet", "upstream"},
-	"proxy":     {"gate", "sched", "prompt", "prefix", "llmapi", "fleet", "upstream"},
+	"intake":    {},
+	"proxy":     {"gate", "sched", "prompt", "prefix", "llmapi", "fleet", "upstream", "intake"},
+	"bench":     {"gate", "sched", "prompt", "prefix", "llmapi", "fleet", "cost", "upstream"},
 	"config":    {"fleet", "sched", "prefix", "upstream", "telemetry", "declog", "go.yaml.in/yaml/v3"},
 }
 
 // pure are the rooms and files that decide: no goroutine, socket, clock or global random source.
-var pure = []string{"internal/fleet/", "internal/llmapi/", "internal/dialog/", "internal/prompt/", "internal/prefix/", "internal/cost/", "internal/sched/", "internal/engine/step.go"}
+var pure = []string{"internal/fleet/", "internal/llmapi/", "internal/dialog/", "internal/prompt/", "internal/prefix/", "internal/cost/", "internal/sched/", "internal/engine/step.go", "internal/engine/stretch.go", "internal/engine/blocks.go"}
 
 // impure are the imports that pure code may not have, and impureCalls the functions of packages it may otherwise use.
 var (

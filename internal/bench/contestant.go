@@ -1,0 +1,258 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// contestant is a proxy that can be started in front of workers.
+type contestant struct {
+	name  string
+	admin string // base URL of its metrics; ours only
+	proc  *process
+}
+
+// Names of the contestants that checks refer to.
+const (
+	nameDirect = "no proxy"
+	nameNginx  = "nginx"
+	nameOurs   = "warmpath"
+)
+
+// nginxConfig passes events on at once and keeps bodies in memory, as one would for this traffic.
+const nginxConfig = `daemon off;
+worker_processes auto;
+pid %[1]s/nginx.pid;
+error_log stderr error;
+events { worker_connections 8192; }
+http {
+  access_log off;
+  client_max_body_size 64m;
+  client_body_buffer_size 1m;
+  client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy; fastcgi_temp_path %[1]s/f; uwsgi_temp_path %[1]s/u; scgi_temp_path %[1]s/s;
+  keepalive_requests 1000000000;
+  upstream workers { %[2]s keepalive 512; keepalive_requests 1000000000; }
+  server {
+    listen %[3]s;
+    location / {
+      proxy_pass http://workers;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      proxy_buffering off;
+      proxy_read_timeout 300s;
+    }
+  }
+}
+`
+
+const haproxyConfig = `global
+  maxconn 9000
+defaults
+  mode http
+  option http-no-delay
+  timeout connect 2s
+  timeout client 300s
+  timeout server 300s
+frontend in
+  bind %[1]s
+  default_backend workers
+backend workers
+  balance roundrobin
+  http-reuse always
+%[2]s`
+
+func startNginx(dir string, urls []string) (*process, error) {
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	var servers strings.Builder
+	for _, u := range urls {
+		fmt.Fprintf(&servers, "server %s; ", strings.TrimPrefix(u, "http://"))
+	}
+	file := filepath.Join(dir, "nginx.conf")
+	if err := os.WriteFile(file, fmt.Appendf(nil, nginxConfig, dir, servers.String(), addr), 0o644); err != nil {
+		return nil, err
+	}
+	return startProcess(nameNginx, addr, []string{"nginx", "-e", "stderr", "-p", dir, "-c", file})
+}
+
+func startHAProxy(dir string, urls []string) (*process, error) {
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	var servers strings.Builder
+	for i, u := range urls {
+		fmt.Fprintf(&servers, "  server w%d %s\n", i, strings.TrimPrefix(u, "http://"))
+	}
+	file := filepath.Join(dir, "haproxy.cfg")
+	if err := os.WriteFile(file, fmt.Appendf(nil, haproxyConfig, addr, servers.String()), 0o644); err != nil {
+		return nil, err
+	}
+	return startProcess("HAProxy", addr, []string{"haproxy", "-db", "-f", file})
+}
+
+// startOurs starts the product as a user does; the flags only say where.
+func startOurs(o Options, dir string, urls []string) (*contestant, error) {
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	admin, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	argv := []string{o.Self, "serve", "--listen", addr, "--admin", admin, "--state-dir", dir, "--log-level", "error"}
+	if o.Pprof != "" {
+		argv = append(argv, "--pprof")
+	}
+	for _, u := range urls {
+		argv = append(argv, "--worker", u)
+	}
+	p, err := startProcess(nameOurs, addr, argv)
+	return &contestant{name: nameOurs, admin: "http://" + admin, proc: p}, err
+}
+
+// field is what a part needs: workers and contestants in front of them, all running.
+type field struct {
+	dir     string
+	workers *workers
+	all     []*contestant // nameDirect first: the first worker itself
+}
+
+// startField starts two workers and the contestants, and waits until each answers.
+func startField(ctx context.Context, o Options, names ...string) (*field, error) {
+	dir, err := os.MkdirTemp("", "warmpath-bench-*")
+	if err != nil {
+		return nil, err
+	}
+	os.Chmod(dir, 0o755) // nginx's workers run as another user when started by root
+	f := &field{dir: dir}
+	if f.workers, err = startWorkers(ctx, o, 2); err != nil {
+		f.stop()
+		return nil, err
+	}
+	f.all = []*contestant{{name: nameDirect, proc: f.workers.process}}
+	if err = f.enter(o, names); err == nil {
+		err = f.ready(ctx)
+	}
+	if err != nil {
+		f.stop()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *field) enter(o Options, names []string) error {
+	urls := f.workers.urls
+	for _, name := range names {
+		c := &contestant{name: name}
+		var err error
+		switch name {
+		case nameOurs:
+			c, err = startOurs(o, f.dir, urls)
+		case nameNginx:
+			c.proc, err = startNginx(f.dir, urls)
+		default:
+			c.proc, err = startHAProxy(f.dir, urls)
+		}
+		if err != nil {
+			return err
+		}
+		f.all = append(f.all, c)
+	}
+	if o.Peers == "" {
+		return nil
+	}
+	for _, r := range rivals {
+		for _, policy := range []string{"round_robin", cacheAware} {
+			p, err := r.start(o.Peers, policy, urls)
+			if err != nil {
+				return err
+			}
+			f.all = append(f.all, &contestant{name: p.name, proc: p})
+		}
+	}
+	return nil
+}
+
+func (f *field) ready(ctx context.Context) error {
+	request, _ := newBodies(1, 600, false).next(nil, 0)
+	for _, c := range f.all {
+		if err := c.proc.ready(ctx, request); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *field) stop() {
+	for _, c := range f.all {
+		if c.name != nameDirect {
+			c.proc.stop()
+		}
+	}
+	if f.workers != nil {
+		f.workers.stop()
+	}
+	os.RemoveAll(f.dir)
+}
+
+// turn is the contestants in the order of a round: each begins once in as many rounds.
+func (f *field) turn(round int) []*contestant {
+	k := round % len(f.all)
+	return append(append([]*contestant{}, f.all[k:]...), f.all[:k]...)
+}
+
+// mallocs is the heap allocations that a Go process has made, by its own metrics; bytes likewise.
+func (c *contestant) mallocs() (count, bytes float64) {
+	r, err := http.Get(c.admin + "/metrics")
+	if err != nil {
+		return 0, 0
+	}
+	defer r.Body.Close()
+	return metric(r.Body, "go_memstats_mallocs_total", "go_memstats_alloc_bytes_total")
+}
+
+func metric(page io.Reader, first, second string) (a, b float64) {
+	lines := bufio.NewScanner(page)
+	for lines.Scan() {
+		name, value, _ := bytes.Cut(lines.Bytes(), []byte(" "))
+		switch string(name) {
+		case first:
+			a, _ = strconv.ParseFloat(string(value), 64)
+		case second:
+			b, _ = strconv.ParseFloat(string(value), 64)
+		}
+	}
+	return a, b
+}
+
+// profile asks ours for a CPU profile while it works, in the background, and returns the wait for its end.
+func (c *contestant) profile(o Options, name string, seconds int) (wait func()) {
+	if o.Pprof == "" || c.name != nameOurs {
+		return func() {}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r, err := http.Get(fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", c.admin, seconds))
+		if err != nil {
+			return
+		}
+		defer r.Body.Close()
+		if b, err := io.ReadAll(r.Body); err == nil {
+			os.WriteFile(filepath.Join(o.Pprof, name+".prof"), b, 0o644)
+		}
+	}()
+	return func() { <-done }
+}
