@@ -87,7 +87,7 @@ func proveCommand() *cobra.Command {
 	flags := command.Flags()
 	flags.Uint64Var(&o.seed, "seed", 1, "seed of arrivals, prompts and the moments at which clients leave")
 	flags.StringVar(&o.profile, "profile", demoProfile, "fallback: timing of the simulated workers: "+strings.Join(profileNames(), ", "))
-	flags.Float64Var(&o.timeScale, "time-scale", fallbackTimeScale, "fallback: how many times faster than the profile the workers run")
+	flags.Float64Var(&o.timeScale, "time-scale", fallbackTimeScale, "fallback: how many times faster than the profile a fleet of eight runs; smaller ones run at twice that")
 	flags.Float64Var(&o.seconds, "seconds", fallbackSeconds, "fallback: how long requests arrive, for each setting and policy")
 	flags.BoolVar(&o.json, "json", false, "print one JSON object to standard output, all else to standard error")
 	return command

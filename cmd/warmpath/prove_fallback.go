@@ -24,6 +24,13 @@ const (
 	// fallbackWorse is how much worse than the best other policy a mean may be, fallbackUneven how much busier than the mean a worker.
 	fallbackWorse  = 1.2
 	fallbackUneven = 1.5
+	// fallbackFasterMax is how many times faster than a fleet of eight a smaller one may run: as many requests a second, and so a longer
+	// stretch of the engines' own time, in which the first cold prefills weigh less.
+	fallbackFasterMax = 2
+	// fallbackSlipMax is the share of the workers' time by which they may run late until a run is played again, fallbackTries at most:
+	// such a run measures this machine and not the policy.
+	fallbackSlipMax = 0.01
+	fallbackTries   = 3
 	// fallbackGrace is how much longer a policy that cannot keep up may take, in times of the arrivals.
 	fallbackGrace = 4
 )
@@ -50,7 +57,13 @@ type fallbackRun struct {
 	declined        int
 	busiestOverMean float64 // of the workers' busy time
 	slip            time.Duration
+	late            bool // the slip is too much
 	why             decisionsSeen
+}
+
+// fallbackScale is how fast the setting's workers run.
+func (p *proof) fallbackScale(s fallbackSetting) float64 {
+	return p.timeScale * min(fallbackFasterMax, 8/float64(s.workers))
 }
 
 func proveFallback(ctx context.Context, p *proof) error {
@@ -58,16 +71,15 @@ func proveFallback(ctx context.Context, p *proof) error {
 	policies = append(policies, sched.DefaultPolicy)
 	for _, s := range fallbackSettings {
 		all, rate := p.fallbackWorkload(s)
-		p.note("%v: %s at %gx, %d requests at %.1f/s, %.0f %% of the fleet's capacity when warm, seed %d", s, p.profile, p.timeScale, len(all)-1, rate,
+		p.note("%v: %s at %gx, %d requests at %.1f/s, %.0f %% of the fleet's capacity when warm, seed %d", s, p.profile, p.fallbackScale(s), len(all)-1, rate,
 			100*fallbackUtilisation, p.seed)
 		var runs []fallbackRun
 		for _, policy := range policies {
-			run, err := p.fallbackPlay(ctx, s, policy, all)
+			run, err := p.fallbackTry(ctx, s, policy, all)
 			if err != nil {
 				return fmt.Errorf("%v: %w", s, err)
 			}
 			runs = append(runs, run)
-			p.note("  %s", run)
 		}
 		p.fallbackVerdict(s, runs, rate)
 	}
@@ -79,7 +91,7 @@ func (p *proof) fallbackWorkload(s fallbackSetting) (all []workload.Session, rat
 	k := cost.Profiles[p.profile].Constants
 	question, answer := logMean(fallbackQuestion), logMean(fallbackAnswer)
 	one := k.Prefill(int(question), s.prefixTokens) + answer*(k.D1+k.D2*(float64(s.prefixTokens)+question+answer/2))
-	rate = fallbackUtilisation * float64(s.workers) * p.timeScale / one
+	rate = fallbackUtilisation * float64(s.workers) * p.fallbackScale(s) / one
 	o := workload.Options{Seed: p.seed, Model: demoModel, Sessions: int(math.Round(rate * p.seconds)), Over: seconds(p.seconds), Turns: workload.Range{Min: 1, Max: 1},
 		Applications: 1, SystemTokens: workload.Range{Min: s.prefixTokens, Max: s.prefixTokens}, ContextTokens: fallbackQuestion, OutputTokens: fallbackAnswer}
 	all = workload.Generate(o)
@@ -93,11 +105,29 @@ func logMean(r workload.Range) float64 {
 	return float64(r.Max-r.Min) / math.Log(float64(r.Max)/float64(r.Min))
 }
 
+// fallbackTry plays a setting until the machine was quick enough for it, and returns the run in which it was quickest.
+func (p *proof) fallbackTry(ctx context.Context, s fallbackSetting, policy string, all []workload.Session) (best fallbackRun, err error) {
+	for try := range fallbackTries {
+		run, err := p.fallbackPlay(ctx, s, policy, all)
+		if err != nil {
+			return run, err
+		}
+		p.note("  %s", run)
+		if try == 0 || run.slip < best.slip {
+			best = run
+		}
+		if !best.late {
+			break
+		}
+	}
+	return best, nil
+}
+
 // fallbackPlay warms the prefix on one worker and plays the arrivals, on a fleet of its own.
 func (p *proof) fallbackPlay(ctx context.Context, s fallbackSetting, policy string, all []workload.Session) (fallbackRun, error) {
 	run := fallbackRun{policy: policy}
 	log := ""
-	f, err := startFleet(ctx, s.workers, demoOptions{profile: p.profile, timeScale: p.timeScale, seed: p.seed}.engine(), policy, p.err,
+	f, err := startFleet(ctx, s.workers, demoOptions{profile: p.profile, timeScale: p.fallbackScale(s), seed: p.seed}.engine(), policy, p.err,
 		func(c *config.Config, folder string) {
 			log = filepath.Join(folder, "decisions.jsonl")
 			c.DecisionLog.File = log
@@ -124,6 +154,7 @@ func (p *proof) fallbackPlay(ctx context.Context, s fallbackSetting, policy stri
 	const declined = "warmpath_hits_declined_total"
 	run.declined = int(after.sum(declined) - before.sum(declined))
 	run.busiestOverMean, run.slip = f.busiestOverMean(), f.slip()
+	run.late = run.slip.Seconds() > fallbackSlipMax*float64(s.workers)*run.result.Elapsed.Seconds()
 	f.closeRouter()
 	run.why, err = readDecisions(log)
 	return run, err
@@ -132,7 +163,7 @@ func (p *proof) fallbackPlay(ctx context.Context, s fallbackSetting, policy stri
 func (r fallbackRun) String() string {
 	late := ""
 	if r.slip > 0 {
-		late = fmt.Sprintf(", engines late by %v in all", r.slip.Round(time.Millisecond))
+		late = fmt.Sprintf("  engines late by %v in all", r.slip.Round(time.Millisecond))
 	}
 	return fmt.Sprintf("%-14s  TTFT mean %6.1f p99 %6.1f ms  TPOT mean %5.2f ms  busiest/mean %.2f  declined %3d  unanswered %d%s", r.policy, ms(r.result.TTFT.Mean),
 		ms(r.result.TTFT.P99), ms(r.result.TPOT.Mean), r.busiestOverMean, r.declined, r.result.Errors+r.result.Unfinished, late)
@@ -149,16 +180,20 @@ func (p *proof) fallbackVerdict(s fallbackSetting, runs []fallbackRun, rate floa
 	}
 	ttft, ttftBest := mean(func(r workload.Result) workload.Spread { return r.TTFT })
 	tpot, tpotBest := mean(func(r workload.Result) workload.Spread { return r.TPOT })
+	late := slices.ContainsFunc(runs, func(r fallbackRun) bool { return r.late })
 	unanswered := ours.result.Errors + ours.result.Unfinished
-	pass := ttft <= fallbackWorse && tpot <= fallbackWorse && ours.busiestOverMean <= fallbackUneven && ours.declined > 0 && unanswered == 0 &&
+	pass := !late && ttft <= fallbackWorse && tpot <= fallbackWorse && ours.busiestOverMean <= fallbackUneven && ours.declined > 0 && unanswered == 0 &&
 		ours.why.declined > 0 && ours.why.unexplained == 0
 	figures := fmt.Sprintf("mean TTFT %.2fx the best other (%s), mean TPOT %.2fx (%s), busiest worker %.2fx the mean, %d hits declined", ttft, ttftBest, tpot, tpotBest,
 		ours.busiestOverMean, ours.declined)
+	if late {
+		figures += ", measured on a machine that was too busy"
+	}
 	if unanswered > 0 {
 		figures += fmt.Sprintf(", %d unanswered (%s)", unanswered, ours.result.FirstError)
 	}
 	values := map[string]any{"prefix_tokens": s.prefixTokens, "workers": s.workers, "rate_per_second": rate, "ttft_ratio": ttft, "tpot_ratio": tpot,
-		"declined": ours.declined, "unexplained": ours.why.unexplained}
+		"declined": ours.declined, "unexplained": ours.why.unexplained, "machine_too_busy": late}
 	for _, r := range runs {
 		values[r.policy] = map[string]any{"ttft_mean_ms": ms(r.result.TTFT.Mean), "ttft_p99_ms": ms(r.result.TTFT.P99), "tpot_mean_ms": ms(r.result.TPOT.Mean),
 			"busiest_over_mean": r.busiestOverMean, "requests": r.result.Requests, "unanswered": r.result.Errors + r.result.Unfinished, "slip_seconds": r.slip.Seconds()}
