@@ -33,7 +33,7 @@ var (
 	outcomes = []string{"succeeded", "failed", "incomplete", "cancelled", "client_error", "busy", "no_worker"}
 	hits     = []string{"hit", "partial", "miss", "declined"}
 	apis     = []string{"chat", "completions", "embeddings", "responses", "messages", "count_tokens"}
-	classes  = []string{"refused", "reset", "timeout", "bad_shape", "server_error", "busy"}
+	classes  = []string{"refused", "reset", "timeout", "bad_shape", "server_error", "busy", "exhausted", "invalid", "source"}
 	states   = []string{"ready", "ejected", "probing", "draining", "down", "unknown"}
 )
 
@@ -62,7 +62,7 @@ var catalogue = []family{
 	{name: "warmpath_decision_seconds", kind: kindHistogram, unit: "seconds", buckets: decisionBuckets,
 		help: "Time to score the workers, choose one and reserve on it."},
 	{name: "warmpath_upstream_errors_total", kind: kindCounter, unit: "errors", labels: []string{"class", "worker"},
-		help: "Attempts that a worker did not answer properly. class: refused, reset, timeout, bad_shape, server_error (5xx other than 503), busy (429 or 503), other."},
+		help: "Attempts that a worker did not answer properly. class: refused, reset, timeout, bad_shape, server_error (5xx other than 503), busy (429 or 503), exhausted (the router itself could open no connection), invalid (the request cannot be passed on), source (its body could not be read back), other. The worker has no part in the last four."},
 	{name: "warmpath_retries_total", kind: kindCounter, unit: "attempts",
 		help: "Attempts on another worker after one failed."},
 	{name: "warmpath_ejections_total", kind: kindCounter, unit: "ejections", labels: []string{"worker"},

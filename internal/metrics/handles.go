@@ -74,7 +74,7 @@ func (m *Model) Latency(hit string) *Latency {
 type Worker struct {
 	id                string
 	vecs              *vectors
-	errors            [7]atomic.Pointer[Counter] // by place in classes
+	errors            [10]atomic.Pointer[Counter] // by place in classes
 	ejections         atomic.Pointer[Counter]
 	telemetryFailures atomic.Pointer[Counter]
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -160,6 +161,29 @@ func listModels(ctx context.Context, c *client) (models []fleet.Model, owner str
 		return nil, "", &Error{Path: "/v1/models", Status: http.StatusOK, Err: errNoModels}
 	}
 	return models, owner, nil
+}
+
+// Bounds on what an engine may claim about its size: a hundred times what is built. Beyond them a claim is absurd and counts as absent,
+// and sums and products of what is left cannot overflow.
+const (
+	tokensMax = 1e10
+	slotsMax  = 1e6
+)
+
+// plausible is an Info without absurd sizes.
+func plausible(i fleet.Info) fleet.Info {
+	within := func(n int, most int) int {
+		if n < 0 || n > most {
+			return 0
+		}
+		return n
+	}
+	i.BlockTokens, i.KVTokensMax, i.SlotsMax = within(i.BlockTokens, tokensMax), within(i.KVTokensMax, tokensMax), within(i.SlotsMax, slotsMax)
+	i.Models = slices.Clone(i.Models)
+	for n := range i.Models {
+		i.Models[n].ContextMax = within(i.Models[n].ContextMax, tokensMax)
+	}
+	return i
 }
 
 func clip(s string) string { return s[:min(len(s), nameBytesMax)] }

@@ -172,6 +172,9 @@ func (x *exposition) config(l *labels) {
 	if tokens == 0 {
 		tokens = block * blocks
 	}
+	if block > tokensMax || blocks > tokensMax || tokens < 0 || tokens > tokensMax {
+		return
+	}
 	x.blockTokens = block
 	x.kvTokens += tokens
 }

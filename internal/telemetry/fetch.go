@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -41,6 +42,11 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Unreachable reports whether nobody could be connected to, as opposed to an engine that answers badly or late.
 func (e *Error) Unreachable() bool {
+	for _, own := range [...]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
+		if errors.Is(e.Err, own) || e.Err != nil && strings.Contains(e.Err.Error(), own.Error()) { // this machine's own shortage says nothing of the worker
+			return false
+		}
+	}
 	var op *net.OpError
 	var dns *net.DNSError
 	return errors.As(e.Err, &op) && op.Op == "dial" || errors.As(e.Err, &dns)

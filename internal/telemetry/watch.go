@@ -145,7 +145,7 @@ func (w *watch) restart() {
 
 // tell hands out what is known of the engine, when it differs from what was handed out last.
 func (w *watch) tell(ctx context.Context) {
-	info := w.found.info
+	info := plausible(w.found.info)
 	if ctx.Err() != nil || w.known && same(info, w.told) {
 		return
 	}

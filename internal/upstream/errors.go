@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -17,6 +18,8 @@ type Class uint8
 const (
 	// Refused: no connection could be made; this connection carried nothing.
 	Refused Class = iota
+	// Exhausted: this machine has no descriptor, port or memory left for a connection. The worker has no part in it.
+	Exhausted
 	// Reset: the connection broke or ended before the answer was whole.
 	Reset
 	// Timeout: connecting, the wait for the head, or a gap in a body took longer than its setting.
@@ -31,7 +34,7 @@ const (
 	Invalid
 )
 
-var classNames = [...]string{"refused", "reset", "timeout", "bad_shape", "cancelled", "source", "invalid"}
+var classNames = [...]string{"refused", "exhausted", "reset", "timeout", "bad_shape", "cancelled", "source", "invalid"}
 
 func (c Class) String() string { return classNames[c] }
 
@@ -101,6 +104,16 @@ func contextEnd(ctx context.Context) error {
 		return context.DeadlineExceeded
 	}
 	return nil
+}
+
+// exhausted says that this machine could not make a connection, whoever it was to. So does a lookup that found no descriptor.
+func exhausted(err error) bool {
+	for _, own := range [...]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
+		if errors.Is(err, own) || strings.Contains(err.Error(), own.Error()) { // a DNS error keeps the text of its cause only
+			return true
+		}
+	}
+	return false
 }
 
 // brokenByPeer says that the worker's side closed the connection: what it said before that can still be read.

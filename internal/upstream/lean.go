@@ -93,6 +93,8 @@ func dialError(ctx context.Context, name string, o Options, err error) *Error {
 		e.Class, e.Err = Cancelled, over
 	} else if errors.As(err, &timeout) && timeout.Timeout() {
 		e.Class, e.Err = Timeout, silence("connection", o.ConnectTimeout, "connect timeout", err)
+	} else if exhausted(err) {
+		e.Class = Exhausted
 	}
 	return e
 }
