@@ -12,10 +12,10 @@ MICRO   ?= .
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo prove prove-fallback prove-load prove-errors prove-counts unit e2e test bench bench-peers microbench check generate
+.PHONY: help build demo prove prove-fallback prove-load prove-errors prove-counts unit e2e test release lint-packaging bench bench-peers microbench check generate
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## the static binary, bin/warmpath
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/warmpath ./cmd/warmpath
@@ -48,6 +48,12 @@ bench-peers: build ## the same with three LLM routers from PyPI in the table
 
 microbench: ## Go benchmarks of single functions (MICRO=regexp chooses)
 	go test -run '^$$' -bench '$(MICRO)' -benchmem ./...
+
+release: ## archives for four platforms, bills of materials and check sums, in dist/
+	packaging/release.sh
+
+lint-packaging: ## the image's rules, the binary in an empty root as nobody, the unit file
+	packaging/lint.sh
 
 generate: ## write the generated documents again
 	go generate ./...

@@ -18,11 +18,11 @@ import (
 const doctorLong = `doctor looks at each worker as serve would: with the same client, the same way of recognising engines and the same
 settings. It says how well each part works, what the router does without it, and which flag of the engine gains more.
 
-  full    all that the router can use
-  partly  less than engines can give
-  none    not there; the router does without
-  unseen  could not be seen, or was not asked for
-  broken  must be mended
+    full    all that the router can use
+    partly  less than engines can give
+    none    not there; the router does without
+    unseen  could not be seen, or was not asked for
+    broken  must be mended
 
 It sends at most three small chat requests to each worker (about 100 tokens or four blocks of its cache, up to 8 generated):
 a stream, the same prompt again to see what is cached, and a long answer whose client leaves at its first token.
