@@ -15,7 +15,7 @@ MICRO   ?= .
 .PHONY: help build demo prove prove-fallback prove-load prove-errors prove-counts unit e2e test release lint-packaging bench bench-peers microbench check generate
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## the static binary, bin/warmpath
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/warmpath ./cmd/warmpath
