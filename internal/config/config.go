@@ -36,13 +36,18 @@ type Config struct {
 	Workers        []Worker      `yaml:"workers" doc:"The engines, each a URL or a mapping. Empty: this machine's usual ports are probed."`
 	Policy         string        `yaml:"policy" doc:"How a worker is chosen."`
 	DrainTimeout   time.Duration `yaml:"drain_timeout" doc:"How long running requests may go on after SIGTERM before they are cancelled."`
-	Timeouts       Timeouts      `yaml:"timeouts" doc:"Waiting for workers. There is no total timeout: it would cut healthy long streams."`
+	Timeouts       Timeouts      `yaml:"timeouts" doc:"Waiting for workers and clients. There is no total timeout: it would cut healthy long streams."`
 	BodyBytesMax   Bytes         `yaml:"body_bytes_max" doc:"Largest request body; beyond it the answer is 413."`
+	BodiesBytesMax Bytes         `yaml:"bodies_bytes_max" doc:"Memory for all request bodies inside at one time; beyond it the answer is 503. 0: no limit."`
+	BodySpoolBytes Bytes         `yaml:"body_spool_bytes" doc:"Size beyond which a form or a raw body (audio, images) waits in a temporary file in place of memory. JSON is always held in memory. 0: no files."`
+	BodySpoolDir   string        `yaml:"body_spool_dir" doc:"Folder of those files, which have no name once they are open. Empty: the system's folder for temporary files. Where none can be made, bodies stay in memory."`
+	CORS           CORS          `yaml:"cors" doc:"Web pages of other origins that may use the data port. None unless named here; what engines say of it is taken out of their answers."`
 	RetriesMax     int           `yaml:"retries_max" doc:"Further workers tried for one request before any byte of an answer reached the client. 0: none."`
 	InFlightMax    int           `yaml:"in_flight_max" doc:"Requests in flight on one worker, unless the worker says otherwise. 0: twice the engine's own batch slots, no cap where they are unknown."`
 	InjectUsage    bool          `yaml:"inject_usage" doc:"Ask engines for the usage of streams, and withhold the usage event from clients that did not ask for it. The one exception to passing bytes untouched."`
 	ExplainHeaders bool          `yaml:"explain_headers" doc:"Answer with X-Warmpath-Decision. It tells clients what others have cached."`
 	AccessLog      bool          `yaml:"access_log" doc:"Log one line a request."`
+	Pprof          bool          `yaml:"pprof" doc:"Serve Go profiles on the admin port under /debug/pprof/. A profile shows where time goes and costs some of it while it is taken; it holds no request."`
 	LogLevel       string        `yaml:"log_level" enum:"debug,info,warn,error" doc:"Least level that is logged."`
 	LogFormat      string        `yaml:"log_format" enum:"text,json" doc:"Shape of the log on standard error."`
 	DecisionLog    DecisionLog   `yaml:"decision_log" doc:"One JSON line a request: what was decided, why, and what came of it."`
@@ -50,6 +55,11 @@ type Config struct {
 	Telemetry      Telemetry     `yaml:"telemetry" doc:"Asking the engines for their own counts."`
 	StateDir       string        `yaml:"state_dir" doc:"Folder of the installation's secret, which keys the prefix hashes. Empty: $XDG_STATE_HOME/warmpath, or ~/.local/state/warmpath."`
 	Ejection       Ejection      `yaml:"ejection" doc:"Putting a failing worker out for a while. The last worker standing is never ejected."`
+}
+
+// CORS says which web pages may use the data port (https://fetch.spec.whatwg.org/#http-cors-protocol).
+type CORS struct {
+	Origins []string `yaml:"origins" doc:"Origins as browsers send them, such as https://chat.example.com, or * for all. Cookies are never allowed; keys are."`
 }
 
 // Worker is one serving engine address. In YAML a bare string is its URL.
@@ -61,11 +71,12 @@ type Worker struct {
 	Model       string `yaml:"model" doc:"Model it serves, for an engine that does not tell. Empty: asked from the engine."`
 }
 
-// Timeouts bound the waits for a worker.
+// Timeouts bound the waits for a worker, and for a client.
 type Timeouts struct {
 	Connect time.Duration `yaml:"connect" min:"1ms" doc:"Until a worker takes the connection."`
 	Header  time.Duration `yaml:"header" doc:"Until a worker's answer begins. 0: no limit, because a long prefill is silent."`
 	IdleGap time.Duration `yaml:"idle_gap" doc:"Between two pieces of an answer. 0: no limit."`
+	Client  time.Duration `yaml:"client" doc:"For a client that stops: 16 KiB more of its body must come within it, and each piece of its answer must be taken within it. 0: no limit."`
 }
 
 // DecisionLog is where decisions are written and how much is kept.
@@ -93,20 +104,22 @@ type Ejection struct {
 func Default() Config {
 	workers, index, decisions, asking := fleet.DefaultOptions(), prefix.DefaultOptions(), declog.DefaultOptions(), telemetry.DefaultOptions()
 	return Config{
-		Listen:        "127.0.0.1:8800",
-		Admin:         "127.0.0.1:8801",
-		Policy:        sched.DefaultPolicy,
-		DrainTimeout:  30 * time.Second,
-		Timeouts:      Timeouts{Connect: 2 * time.Second, IdleGap: 5 * time.Minute},
-		BodyBytesMax:  64 << 20,
-		RetriesMax:    2,
-		InjectUsage:   true,
-		LogLevel:      "info",
-		LogFormat:     "text",
-		DecisionLog:   DecisionLog{BytesMax: Bytes(decisions.FileBytesMax), FilesMax: decisions.FilesMax},
-		IndexBytesMax: Bytes(index.BytesMax),
-		Telemetry:     Telemetry{Interval: asking.Interval, Timeout: asking.Timeout, StaleAfter: workers.StaleAfter},
-		Ejection:      Ejection{After: workers.EjectAfter, First: workers.EjectFor, Max: workers.EjectMax},
+		Listen:         "127.0.0.1:8800",
+		Admin:          "127.0.0.1:8801",
+		Policy:         sched.DefaultPolicy,
+		DrainTimeout:   30 * time.Second,
+		Timeouts:       Timeouts{Connect: 2 * time.Second, IdleGap: 5 * time.Minute, Client: time.Minute},
+		BodyBytesMax:   64 << 20,
+		BodiesBytesMax: 2 << 30,
+		BodySpoolBytes: 4 << 20,
+		RetriesMax:     2,
+		InjectUsage:    true,
+		LogLevel:       "info",
+		LogFormat:      "text",
+		DecisionLog:    DecisionLog{BytesMax: Bytes(decisions.FileBytesMax), FilesMax: decisions.FilesMax},
+		IndexBytesMax:  Bytes(index.BytesMax),
+		Telemetry:      Telemetry{Interval: asking.Interval, Timeout: asking.Timeout, StaleAfter: workers.StaleAfter},
+		Ejection:       Ejection{After: workers.EjectAfter, First: workers.EjectFor, Max: workers.EjectMax},
 	}
 }
 

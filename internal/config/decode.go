@@ -161,7 +161,9 @@ func keyPaths(t reflect.Type, path string) []string {
 		case reflect.Struct:
 			paths = append(paths, keyPaths(ft, p)...)
 		case reflect.Slice:
-			paths = append(paths, keyPaths(ft.Elem(), p+"[]")...)
+			if ft.Elem().Kind() == reflect.Struct {
+				paths = append(paths, keyPaths(ft.Elem(), p+"[]")...)
+			}
 		}
 	}
 	return paths
@@ -189,6 +191,10 @@ func (d *decoder) value(node *yaml.Node, path string, into reflect.Value) {
 func (d *decoder) list(node *yaml.Node, path string, into reflect.Value) {
 	if node.Kind != yaml.SequenceNode {
 		d.report(node.Line, path, "wants a list (lines that begin with a dash), not "+kindName(node))
+		return
+	}
+	if len(node.Content) == 0 {
+		into.SetZero() // an empty list is none
 		return
 	}
 	entries := reflect.MakeSlice(into.Type(), len(node.Content), len(node.Content))

@@ -57,7 +57,11 @@ func fieldSchema(f field, value reflect.Value) map[string]any {
 	case reflect.Struct:
 		return objectSchema(value)
 	case reflect.Slice:
-		return map[string]any{"type": "array", "items": objectSchema(reflect.New(value.Type().Elem()).Elem())}
+		entry := reflect.New(value.Type().Elem()).Elem()
+		if entry.Kind() != reflect.Struct {
+			return map[string]any{"type": "array", "items": fieldSchema(field{}, entry)}
+		}
+		return map[string]any{"type": "array", "items": objectSchema(entry)}
 	case reflect.Bool:
 		return either(map[string]any{"type": "boolean"})
 	case reflect.Int:
@@ -115,7 +119,11 @@ func table(b *strings.Builder, title string, at reflect.Value, path string) {
 		value := at.Field(f.index)
 		text := fmt.Sprint(defaultOf(value))
 		switch value.Kind() {
-		case reflect.Struct, reflect.Slice:
+		case reflect.Slice:
+			if text = ""; value.Type().Elem().Kind() == reflect.Struct {
+				later = append(later, f)
+			}
+		case reflect.Struct:
 			later = append(later, f)
 			text = ""
 		}

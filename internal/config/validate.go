@@ -29,6 +29,7 @@ func (c Config) problems(isSet func(key string) bool) []Problem {
 		v.portClash(c.Listen, c.Admin)
 	}
 	v.workers(c)
+	v.origins(c.CORS.Origins)
 	if c.Ejection.First > c.Ejection.Max {
 		v.wrong("ejection.first", "%s is longer than ejection.max, %s", c.Ejection.First, c.Ejection.Max)
 	}
@@ -64,6 +65,9 @@ func (v *verdict) fields(at reflect.Value, path string) {
 		case reflect.Struct:
 			v.fields(value, key)
 		case reflect.Slice:
+			if value.Type().Elem().Kind() != reflect.Struct {
+				continue
+			}
 			for i := range value.Len() {
 				v.fields(value.Index(i), key+"["+strconv.Itoa(i)+"]")
 			}
@@ -141,7 +145,7 @@ func (v *verdict) workers(c Config) {
 	byURL, byID := map[string]int{}, map[string]int{}
 	for i, w := range c.Workers {
 		key := "workers[" + strconv.Itoa(i) + "]"
-		if message := w.urlProblem(c.Listen); message != "" {
+		if message := w.urlProblem(c.Listen, c.Admin); message != "" {
 			v.wrong(key+".url", "%s", message)
 			continue
 		}
@@ -154,8 +158,8 @@ func (v *verdict) workers(c Config) {
 			continue
 		}
 		byURL[w.URL] = i
-		if bad := strings.Trim(w.ID, idBytes); bad != "" || len(w.ID) > idBytesMax {
-			v.wrong(key+".id", "%q may have letters, digits and -._:[] only, %d at most", w.ID, idBytesMax)
+		if bad := strings.Trim(w.ID, idBytes); bad != "" || len(w.ID) > idBytesMax || !strings.ContainsFunc(w.ID, isLetterOrDigit) {
+			v.wrong(key+".id", "%.200q may have letters, digits and -._:[] only, %d at most, one letter or digit among them", w.ID, idBytesMax)
 		}
 		if first, twice := byID[w.ID]; twice {
 			v.wrong(key+".id", "%q is the id of workers[%d] already; give one of them another", w.ID, first)
@@ -170,8 +174,10 @@ const (
 	idBytesMax = 128
 )
 
+func isLetterOrDigit(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
+
 // urlProblem says what is wrong with the worker's URL; "" for nothing. It never repeats a password that the URL carries.
-func (w Worker) urlProblem(listen string) string {
+func (w Worker) urlProblem(own ...string) string {
 	u, err := url.Parse(strings.TrimSpace(w.URL))
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		if strings.ContainsRune(w.URL, '@') {
@@ -190,9 +196,11 @@ func (w Worker) urlProblem(listen string) string {
 	case u.Hostname() == "":
 		return fmt.Sprintf("%q names no host; write http://host:port", w.URL)
 	}
-	if host, port, err := net.SplitHostPort(listen); err == nil && port == u.Port() && port != "0" &&
-		(host == u.Hostname() || isLoopback(u.Hostname()) && (isAnyHost(host) || isLoopback(host))) {
-		return where + " is this router's own listen address; it would send requests to itself for ever"
+	for _, address := range own {
+		host, port, err := net.SplitHostPort(address)
+		if err == nil && port == u.Port() && port != "0" && (host == u.Hostname() || isLoopback(u.Hostname()) && (isAnyHost(host) || isLoopback(host))) {
+			return where + " is this router's own listen address; it would send requests to itself for ever"
+		}
 	}
 	return ""
 }
@@ -212,7 +220,7 @@ func WorkerAt(address string) Worker {
 // complete writes the URL in its one form (lower case, no closing slash, no default port), by which duplicates are found, and fills
 // the id. A URL that cannot be read stays as it is, for Validate to refuse.
 func (w *Worker) complete() {
-	if w.urlProblem("") != "" {
+	if w.urlProblem() != "" {
 		return
 	}
 	u, err := url.Parse(strings.TrimSpace(w.URL))

@@ -38,7 +38,7 @@ func (e *event) field(s *scanner, key []byte, val int) (end int) {
 		return e.counts.readTimings(s, val, 1)
 	case "choices":
 		return e.choices(s, val)
-	case "delta":
+	case "delta", "content": // "content": llama.cpp's own paths
 		return e.delta(s, val, 1)
 	case "error":
 		if c == '{' || c == '"' {

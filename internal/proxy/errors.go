@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/llmapi"
@@ -40,6 +41,24 @@ const (
 	OutcomeBusy        Outcome = "busy"         // 429 or 503 passed on
 	OutcomeNoWorker    Outcome = "no_worker"    // nobody could serve it
 )
+
+// textBytesMax bounds what clients and engines can put into an error text or a log line: names and paths may be megabytes long.
+const textBytesMax = 1024
+
+// clip cuts a text to textBytesMax, between two characters.
+func clip(s string) string {
+	if len(s) <= textBytesMax {
+		return s
+	}
+	end := textBytesMax
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + "..."
+}
+
+// statusClientLeft is nginx's word for a client that did not wait for its answer. Only logs see it.
+const statusClientLeft = 499
 
 func badRequest(param, format string, args ...any) *failure {
 	return &failure{status: http.StatusBadRequest, kind: llmapi.KindInvalid, param: param, message: fmt.Sprintf(format, args...), outcome: OutcomeClientError}
@@ -80,6 +99,14 @@ func upstreamFailure(w *fleet.Worker, err error, o Options) *failure {
 	case upstream.Refused: // nobody has seen the request: it may well be sent again
 		f.status, f.retryAfter = http.StatusServiceUnavailable, time.Second
 		f.message = fmt.Sprintf("worker %s refused the connection or did not accept it within %v (setting timeouts.connect)", w.ID, o.ConnectTimeout)
+	case upstream.Exhausted:
+		f.status, f.kind, f.retryAfter = http.StatusServiceUnavailable, llmapi.KindOverloaded, time.Second
+		f.message = "the router can open no more connections; raise its limit of open files (ulimit -n, LimitNOFILE)"
+	case upstream.Invalid:
+		f.status, f.kind, f.outcome = http.StatusBadRequest, llmapi.KindInvalid, OutcomeClientError
+		f.message = "the request cannot be passed on as HTTP/1.1: " + up.Err.Error()
+	case upstream.Source:
+		f.status, f.message = http.StatusInternalServerError, "the request body could not be read back from its file"
 	case upstream.Timeout:
 		f.status, f.kind = http.StatusGatewayTimeout, llmapi.KindTimeout
 		f.message = fmt.Sprintf("worker %s sent nothing within the limit (settings timeouts.header, now %v, and timeouts.idle_gap, now %v)", w.ID, o.HeaderTimeout, o.IdleGap)
@@ -98,7 +125,7 @@ func (f *failure) write(w http.ResponseWriter, d llmapi.Dialect) {
 	if f.retryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(max(1, int(f.retryAfter.Round(time.Second)/time.Second))))
 	}
-	body := llmapi.ErrorBody(d, f.status, f.kind, f.message, f.param)
+	body := llmapi.ErrorBody(d, f.status, f.kind, clip(f.message), f.param)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(f.status)
 	w.Write(body)
@@ -118,4 +145,15 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 		d = at.Sub(now)
 	}
 	return min(max(d, 0), time.Minute)
+}
+
+// exhaustedEvery is how often the log says that no connection can be made.
+const exhaustedEvery = 10 * time.Second
+
+// tellExhausted says that this machine has no room for another connection: the operator can help it, and nobody else sees it.
+func (p *Proxy) tellExhausted(err error) {
+	now := p.now().UnixNano()
+	if last := p.exhausted.Load(); now-last >= int64(exhaustedEvery) && p.exhausted.CompareAndSwap(last, now) {
+		p.log.Error("no connection to a worker can be opened: raise the limit of open files (ulimit -n, LimitNOFILE)", "error", err)
+	}
 }

@@ -1,11 +1,11 @@
 package proxy
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"net/http"
 	"net/textproto"
 	"strings"
+
+	"github.com/warmpath/warmpath/internal/intake"
 )
 
 // hopByHop are the headers of one connection only (RFC 9110 7.6.1, plus what old proxies send).
@@ -56,8 +56,8 @@ func requestHeaders(in http.Header, requestID string) http.Header {
 	}
 	connectionTokens(in, func(name string) { delete(out, name) })
 	out[headerRequestID] = []string{requestID}
-	if t := in[headerTrace]; len(t) != 1 || !validTrace(t[0]) {
-		out[headerTrace] = []string{newTrace()}
+	if t := in[headerTrace]; len(t) != 1 || !intake.ValidTrace(t[0]) {
+		out[headerTrace] = []string{intake.NewTrace()}
 		delete(out, "Tracestate")
 	}
 	return out
@@ -79,52 +79,13 @@ func isOwn(name string) bool {
 // caller takes it out.
 func responseHeaders(out, in http.Header) {
 	for name, values := range in {
-		if hopByHop[name] || isOwn(name) {
+		if hopByHop[name] || isOwn(name) || intake.IsCORS(name) {
 			continue
+		}
+		if name == "Vary" && len(out[name]) > 0 {
+			values = append(out[name][:len(out[name]):len(out[name])], values...)
 		}
 		out[name] = values
 	}
 	connectionTokens(in, func(name string) { delete(out, name) })
-}
-
-// requestID is the client's own when it is fit for a log line, else a new one.
-func requestID(h http.Header) string {
-	if id := h.Get(headerRequestID); id != "" && len(id) <= 128 && printable(id) {
-		return id
-	}
-	return randomHex(16)
-}
-
-func printable(s string) bool {
-	for i := range len(s) {
-		if s[i] < 0x21 || s[i] > 0x7e {
-			return false
-		}
-	}
-	return true
-}
-
-// validTrace checks a W3C traceparent: version-traceid-parentid-flags in lower-case hex, ids not all zero
-// (https://www.w3.org/TR/trace-context/#traceparent-header).
-func validTrace(s string) bool {
-	if len(s) < 55 || s[2] != '-' || s[35] != '-' || s[52] != '-' || s[:2] == "ff" || (len(s) > 55 && (s[:2] == "00" || s[55] != '-')) {
-		return false
-	}
-	for i := range 55 {
-		if i == 2 || i == 35 || i == 52 {
-			continue
-		}
-		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return strings.Trim(s[3:35], "0") != "" && strings.Trim(s[36:52], "0") != ""
-}
-
-func newTrace() string { return "00-" + randomHex(16) + "-" + randomHex(8) + "-01" }
-
-func randomHex(bytes int) string {
-	var raw [16]byte
-	rand.Read(raw[:bytes])
-	return hex.EncodeToString(raw[:bytes])
 }

@@ -24,8 +24,8 @@ func (x *exchange) key() error {
 			return err
 		}
 	}
-	if x.scanned && x.api != llmapi.CountTokens { // counting warms no cache
-		x.chain = x.p.keyer.Chain(&x.req, x.body, x.chain)
+	if x.scanned && x.kind.Warms && x.api != llmapi.CountTokens { // counting warms no cache
+		x.chain = x.p.keyer.Chain(&x.req, x.text, x.chain)
 	} else {
 		x.chain.Keys, x.chain.Ends, x.chain.Replies = x.chain.Keys[:0], x.chain.Ends[:0], x.chain.Replies[:0]
 	}
@@ -35,12 +35,12 @@ func (x *exchange) key() error {
 		x.want.PromptTokens = x.p.gate.Estimate(x.req.Model, x.req.TextBytes)
 	}
 	x.want.MaxTokens, x.want.Streamed = x.req.MaxTokens, x.req.Stream
-	x.want.Generates = x.api != llmapi.Embeddings && x.api != llmapi.CountTokens && x.api != llmapi.Other
+	x.want.Generates = x.api != llmapi.Embeddings && x.api != llmapi.CountTokens && (x.api != llmapi.Other || x.kind.Generates)
 	x.want.SessionKey = x.session()
 	x.want.Tenant = x.tenant()
 	x.facts.keyed = x.p.now().Sub(began)
 	f := &x.facts
-	f.API, f.Model, f.Tenant, f.Stream, f.Bytes, f.TextBytes = x.api, x.req.Model, x.want.Tenant, x.req.Stream, len(x.body), x.req.TextBytes
+	f.API, f.Model, f.Tenant, f.Stream, f.Bytes, f.TextBytes = x.api, x.req.Model, x.want.Tenant, x.req.Stream, x.bodyBytes(), x.req.TextBytes
 	f.PromptTokens, f.MaxTokens, f.Chain, f.Session = x.want.PromptTokens, x.req.MaxTokens, x.chain, x.want.SessionKey
 	return nil
 }
@@ -57,6 +57,9 @@ func (x *exchange) onlyModel() error {
 	}
 	if len(names) > 20 {
 		names = append(names[:20], "...")
+	}
+	if x.unnamed != nil {
+		return x.unnamed(strings.Join(names, ", "))
 	}
 	return badRequest("model", "the request names no model and there are several: %s", strings.Join(names, ", "))
 }

@@ -4,24 +4,25 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/sched"
 )
 
 // serveModels answers the merged list of what the fleet serves, in a form that OpenAI's and Anthropic's clients both read.
 func (p *Proxy) serveModels(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set(headerRequestID, requestID(r.Header))
+	w.Header().Set(headerRequestID, intake.RequestID(r.Header))
 	list := p.gate.Models()
 	out := map[string]any{"object": "list", "data": list, "has_more": false}
 	if len(list) > 0 {
 		out["first_id"], out["last_id"] = list[0].ID, list[len(list)-1].ID
 	}
-	writeJSON(w, out)
+	writeJSON(&intake.Download{ResponseWriter: w, Limit: p.o.ClientTimeout}, out)
 }
 
 // serveModel answers one model; its id may hold slashes.
 func (p *Proxy) serveModel(w http.ResponseWriter, r *http.Request, id string) {
-	w.Header().Set(headerRequestID, requestID(r.Header))
+	w.Header().Set(headerRequestID, intake.RequestID(r.Header))
 	for _, m := range p.gate.Models() {
 		if m.ID == id {
 			writeJSON(w, m)

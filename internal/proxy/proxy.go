@@ -24,6 +24,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
+	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/prompt"
@@ -38,19 +39,26 @@ type Options struct {
 	ConnectTimeout  time.Duration // to a worker
 	HeaderTimeout   time.Duration // until a worker's response headers; 0 = none, prefill is silent
 	IdleGap         time.Duration // between two pieces of a worker's answer; 0 = none
+	ClientTimeout   time.Duration // of a client that stops sending its body or reading its answer; 0 = none
+	BodiesBytesMax  int64         // all request bodies in memory together; beyond it the answer is 503; 0 = no limit
 	InjectUsage     bool          // ask engines for the usage of streams, and withhold the event the client did not ask for
 	ExplainHeaders  bool          // answer with X-Warmpath-Decision; tells clients what others have cached
 	ResponseIDsMax  int           // responses and conversations whose worker is remembered
 	SessionsByUser  bool          // take `user` and metadata.user_id as a session hint when nothing better is there
 	TenantHeader    string        // header that names the tenant; empty = all are one
 	TenantsBytesMax int           // longer tenant names are cut
+	SpoolBytes      int64         // a form or raw body beyond it waits in a file; 0: never
+	SpoolDir        string        // where; "" is the system's folder for temporary files
+	CORS            intake.CORS   // pages of other origins that may use the data port
 }
 
 // DefaultOptions returns the settings of a router that was given none.
 func DefaultOptions() Options {
 	return Options{
 		BodyBytesMax: 64 << 20, ReplyScanMax: 8 << 20, RetriesMax: 2, ConnectTimeout: 2 * time.Second, IdleGap: 5 * time.Minute,
+		ClientTimeout: time.Minute, BodiesBytesMax: 2 << 30,
 		InjectUsage: true, ResponseIDsMax: 1_000_000, SessionsByUser: true, TenantHeader: "X-Tenant-Id", TenantsBytesMax: 64,
+		SpoolBytes: 4 << 20,
 	}
 }
 
@@ -75,12 +83,16 @@ type Proxy struct {
 	now     func() time.Time
 	running atomic.Int64
 	drain   atomic.Bool
+	bodies  intake.Memory // all request bodies inside
 	pool    sync.Pool
+
+	exhausted atomic.Int64 // when the log last said so, in Unix nanoseconds
 }
 
 // New makes the data plane over a gate.
 func New(o Options, g *gate.Gate, k *prompt.Keyer, h Hooks, log *slog.Logger, now func() time.Time) *Proxy {
 	p := &Proxy{o: o, gate: g, keyer: k, hooks: h, log: log, owners: newOwners(o.ResponseIDsMax), now: now}
+	p.bodies.BytesMax = o.BodiesBytesMax
 	p.pool.New = func() any { return &exchange{p: p} }
 	return p
 }
@@ -94,27 +106,43 @@ func (p *Proxy) StartDrain() { p.drain.Store(true) }
 // ErrDrainLimit is the cancel cause of a request that is still running at the drain limit.
 var ErrDrainLimit = errors.New("the router is shutting down and its drain limit is reached (setting drain_timeout)")
 
-// ServeHTTP serves the data port: health, models, and everything under /v1/.
+// ServeHTTP serves the data port: health, models, and the engines' inference paths.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	switch path := r.URL.Path; {
+	p.o.CORS.Allow(w.Header(), r)
+	path := r.URL.Path
+	kind, passes := intake.Way(path)
+	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+	switch {
 	case path == "/healthz":
 		writeText(w, http.StatusOK, "ok\n")
 	case path == "/readyz":
 		p.serveReady(w)
-	case !strings.HasPrefix(path, "/v1/"):
-		(&failure{status: http.StatusNotFound, kind: llmapi.KindNotFound, message: "no such path: " + path + "; this router serves /v1/..., /healthz and /readyz"}).write(w, llmapi.OpenAI)
-	case path == "/v1/models" && r.Method == http.MethodGet:
+	case r.Method == http.MethodConnect || r.Method == http.MethodTrace: // a tunnel, and an echo of headers that may hold a worker's key
+		w.Header().Set("Allow", allowedMethods)
+		f := &failure{status: http.StatusMethodNotAllowed, kind: llmapi.KindInvalid, message: "the method " + r.Method + " is not passed on"}
+		f.writeUnread(w, r, llmapi.OpenAI, false)
+	case !passes:
+		f := &failure{status: http.StatusNotFound, kind: llmapi.KindNotFound, message: "no such path: " + path + "; this router serves /v1/..., the engines' own inference paths (docs/ENGINES.md), /healthz and /readyz"}
+		f.writeUnread(w, r, llmapi.OpenAI, false)
+	case r.Method == http.MethodOptions:
+		w.Header().Set("Allow", allowedMethods)
+		w.WriteHeader(http.StatusNoContent)
+	case path == "/v1/models" && reads:
 		p.serveModels(w, r)
-	case strings.HasPrefix(path, "/v1/models/") && r.Method == http.MethodGet:
+	case strings.HasPrefix(path, "/v1/models/") && reads:
 		p.serveModel(w, r, strings.TrimPrefix(path, "/v1/models/"))
 	default:
-		p.serve(w, r)
+		p.serve(w, r, kind)
 	}
 }
 
+// allowedMethods are those with a meaning here; engines may know others, which pass.
+const allowedMethods = "GET, HEAD, POST, DELETE, OPTIONS"
+
 // serve is the walk of one request.
-func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
+func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, kind intake.Kind) {
 	x := p.begin(w, r)
+	x.kind = kind
 	p.running.Add(1)
 	defer p.end(x)
 	err := x.walk()
@@ -129,6 +157,8 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 func (x *exchange) walk() error {
+	x.api, x.dialect = llmapi.Route(x.r.Method, x.r.URL.Path)
+	x.unread = x.r.ContentLength != 0
 	if x.p.drain.Load() {
 		x.w.Header().Set("Connection", "close")
 		return &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, message: "the router is shutting down and takes no new requests", retryAfter: time.Second, outcome: OutcomeFailed}
@@ -156,15 +186,25 @@ func (x *exchange) walk() error {
 // exchange is one client request, from its first byte to its settlement.
 type exchange struct {
 	p   *Proxy
-	w   http.ResponseWriter
+	w   http.ResponseWriter // &down
 	r   *http.Request
 	ctx context.Context
 
+	down  intake.Download
+	share intake.Share // of Proxy.bodies
+
 	api     llmapi.API
 	dialect llmapi.Dialect
-	body    []byte
+	kind    intake.Kind  // what the path means
+	unread  bool         // the client's body is not at its end
+	begun   bool         // it was asked for
+	body    []byte       // as it came, unless taken holds it in a file
+	taken   *intake.Body // a body that is not plain JSON
+	text    []byte       // the body in the clear, as req points into it
+	packed  bool         // body is text compressed
+	unnamed func(models string) error
 	req     llmapi.Request
-	scanned bool // req holds what body says
+	scanned bool // req holds what text says
 	chain   prefix.Chain
 	want    sched.Request
 
@@ -182,9 +222,10 @@ type exchange struct {
 func (p *Proxy) begin(w http.ResponseWriter, r *http.Request) *exchange {
 	x := p.pool.Get().(*exchange)
 	chain, gaps, tried, req, obs := x.chain, x.facts.Gaps[:0], x.want.Tried[:0], x.req, x.obs
-	*x = exchange{p: p, w: w, r: r, ctx: r.Context(), chain: chain, req: req, obs: obs}
+	*x = exchange{p: p, r: r, ctx: r.Context(), down: intake.Download{ResponseWriter: w, Limit: p.o.ClientTimeout}, share: intake.Share{Of: &p.bodies}, chain: chain, req: req, obs: obs}
+	x.w = &x.down
 	x.want.Tried = tried
-	x.facts = Facts{ID: requestID(r.Header), Method: r.Method, Path: r.URL.Path, Started: p.now(), Gaps: gaps, Outcome: OutcomeFailed}
+	x.facts = Facts{ID: intake.RequestID(r.Header), Method: r.Method, Path: clip(r.URL.Path), Started: p.now(), Gaps: gaps, Outcome: OutcomeFailed}
 	w.Header()[headerRequestID] = []string{x.facts.ID}
 	p.budget.request()
 	return x
@@ -198,27 +239,35 @@ func (p *Proxy) end(x *exchange) {
 		x.fail(&failure{status: http.StatusInternalServerError, kind: llmapi.KindUpstream, message: "the router failed inside", outcome: OutcomeFailed})
 	}
 	abort := x.facts.aborted
+	x.share.Release()
+	if x.taken != nil {
+		x.taken.Close()
+	}
 	x.settle()
 	if abort {
 		panic(http.ErrAbortHandler) // the server then closes the connection without a clean end
 	}
-	x.w, x.r, x.ctx, x.body, x.try, x.held, x.last = nil, nil, nil, nil, nil, nil, nil
+	x.w, x.down, x.r, x.ctx, x.body, x.text, x.taken, x.unnamed, x.try, x.held, x.last = nil, intake.Download{}, nil, nil, nil, nil, nil, nil, nil, nil, nil
 	p.pool.Put(x)
 }
 
 // fail answers with an error of our own: as a response while nothing has left, else as an event of the client's dialect followed
 // by a broken connection, so that a cut answer never looks complete.
 func (x *exchange) fail(f *failure) {
-	x.facts.Outcome, x.facts.Error, x.facts.ErrorClass = f.outcome, f.message, f.class
-	if cause := context.Cause(x.ctx); cause != nil {
-		x.facts.Outcome = OutcomeCancelled
-		if errors.Is(cause, ErrDrainLimit) {
-			x.facts.Outcome, f = OutcomeFailed, &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, message: cause.Error()}
-		}
+	if cause := context.Cause(x.ctx); errors.Is(cause, ErrDrainLimit) {
+		f = &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, outcome: OutcomeFailed, message: cause.Error(), class: f.class}
+	} else if cause != nil {
+		f.outcome = OutcomeCancelled
 	}
+	f.message = clip(f.message)
+	x.facts.Outcome, x.facts.Error, x.facts.ErrorClass = f.outcome, f.message, f.class
 	if !x.flushed {
 		x.facts.Status = f.status
-		f.write(x.w, x.dialect)
+		if x.unread {
+			f.writeUnread(x.w, x.r, x.dialect, x.begun)
+		} else {
+			f.write(x.w, x.dialect)
+		}
 		x.flushed = true
 		return
 	}

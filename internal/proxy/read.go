@@ -7,20 +7,24 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/llmapi"
 )
 
 // read takes the whole body in, bounded, and scans what routing needs. Retries and prefix keys need it whole; engines need it
 // whole before they can begin, so nothing is lost by waiting for the end of it.
 func (x *exchange) read() error {
-	x.api, x.dialect = llmapi.Route(x.r.Method, x.r.URL.Path)
+	x.begun = x.r.ContentLength <= x.p.o.BodyBytesMax
+	if shape := x.shape(); shape != plainJSON {
+		return x.readOther(shape)
+	}
 	body, err := x.readBody()
 	if err != nil {
 		return err
 	}
-	x.body = body
-	if !scannable(x.r.Header, x.api) || (len(body) == 0 && x.api == llmapi.Other) {
-		x.req = llmapi.Request{} // it still holds what another request said
+	x.body, x.text, x.unread = body, body, false
+	if len(body) == 0 && x.api == llmapi.Other {
+		x.req = llmapi.Request{N: 1, Prompts: 1} // it still holds what another request said
 		return nil
 	}
 	if err := x.req.Scan(x.api, body); err != nil {
@@ -28,18 +32,6 @@ func (x *exchange) read() error {
 	}
 	x.scanned = true
 	return nil
-}
-
-// scannable says whether a body is meant to be JSON. The JSON APIs take it as such whatever its type says, as the engines do,
-// unless it is compressed or a form.
-func scannable(h http.Header, api llmapi.API) bool {
-	if e := h.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
-		return false
-	}
-	if strings.HasPrefix(h.Get("Content-Type"), "multipart/") {
-		return false
-	}
-	return api != llmapi.Other || isJSON(h)
 }
 
 func isJSON(h http.Header) bool {
@@ -51,18 +43,16 @@ func isJSON(h http.Header) bool {
 func (x *exchange) readBody() ([]byte, error) {
 	limit := x.p.o.BodyBytesMax
 	if n := x.r.ContentLength; n > limit {
-		x.w.Header().Set("Connection", "close")
 		return nil, tooLarge(fmt.Sprintf("%d bytes", n), limit)
 	}
 	if x.r.ContentLength == 0 {
 		return nil, nil
 	}
-	r := http.MaxBytesReader(x.w, x.r.Body, limit)
+	r := http.MaxBytesReader(x.down.ResponseWriter, x.upload(), limit)
 	var body []byte
 	var err error
 	if n := x.r.ContentLength; n > 0 {
-		body = make([]byte, n)
-		_, err = io.ReadFull(r, body)
+		body, err = intake.ReadWhole(r, n)
 	} else {
 		body, err = io.ReadAll(r)
 	}
@@ -73,13 +63,5 @@ func (x *exchange) readBody() ([]byte, error) {
 	if errors.As(err, &big) {
 		return nil, tooLarge("more", limit)
 	}
-	if x.ctx.Err() != nil || errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, &failure{status: http.StatusBadRequest, kind: llmapi.KindInvalid, message: "the request body ended early: " + err.Error(), outcome: OutcomeCancelled}
-	}
-	return nil, badRequest("", "the request body cannot be read: %v", err)
-}
-
-func tooLarge(got string, limit int64) *failure {
-	return &failure{status: http.StatusRequestEntityTooLarge, kind: llmapi.KindTooLarge, outcome: OutcomeClientError,
-		message: fmt.Sprintf("the request body has %s, the limit is %d bytes (setting body_bytes_max)", got, limit)}
+	return nil, x.brokenOff(err)
 }

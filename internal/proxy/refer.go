@@ -73,6 +73,9 @@ func (x *exchange) ownerOnly() error {
 	if !ok {
 		return nil
 	}
+	if ref.id == "." || ref.id == ".." { // escaping leaves them as they are, and a path with one of them is another path
+		return badRequest(ref.param, "%q is no id", ref.id)
+	}
 	o, known := x.p.owners.get(ref.key)
 	if known && x.p.gate.Holds(o.id, o.incarnation) {
 		x.want.Only = o.id

@@ -3,8 +3,10 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 
 	"github.com/warmpath/warmpath/internal/fleet"
@@ -66,8 +68,10 @@ func (x *exchange) reply(ctx context.Context, stay func() bool, res *upstream.Re
 			return x.cut(ctx, err)
 		}
 		if x.facts.FirstToken.IsZero() {
+			if !stay() { // from here on it may finish even when its worker leaves the fleet
+				return x.workerLeft()
+			}
 			x.facts.FirstToken = x.p.now()
-			stay() // bytes of its answer are here: it may finish even when its worker leaves the fleet
 			x.probed()
 		}
 		x.writeHead(res, true)
@@ -138,7 +142,11 @@ func (x *exchange) cut(ctx context.Context, err error) error {
 // clientGone ends an exchange whose client no longer reads.
 func (x *exchange) clientGone(err error) error {
 	x.release(fleet.Cancelled)
-	return &failure{status: 499, kind: llmapi.KindUpstream, outcome: OutcomeCancelled, message: "the client left: " + err.Error()}
+	message := "the client left: " + err.Error()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		message = fmt.Sprintf("the client took nothing of its answer for %v (setting timeouts.client)", x.down.Limit)
+	}
+	return &failure{status: statusClientLeft, kind: llmapi.KindUpstream, outcome: OutcomeCancelled, message: message}
 }
 
 func fleetOutcome(o Outcome) fleet.Outcome {

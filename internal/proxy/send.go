@@ -6,6 +6,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/fleet"
@@ -80,8 +82,13 @@ func (x *exchange) send() error {
 	a := x.try
 	ctx, cancel := context.WithCancelCause(x.ctx)
 	defer cancel(nil)
-	stay := context.AfterFunc(a.Gone, func() { cancel(gate.ErrWorkerLeft) })
-	defer stay()
+	stop := context.AfterFunc(a.Gone, func() { cancel(gate.ErrWorkerLeft) })
+	defer stop()
+	stays := false
+	stay := func() bool {
+		stays = stays || stop()
+		return stays
+	}
 	res, err := a.Client.Do(ctx, x.outgoing(a))
 	if err != nil {
 		return x.broke(ctx, err)
@@ -90,10 +97,13 @@ func (x *exchange) send() error {
 	return x.relay(ctx, stay, res)
 }
 
+// requestTarget is the client's own path and query. net/url lets a bare # pass in a query, where it means nothing to a server.
+func requestTarget(u *url.URL) string { return strings.ReplaceAll(u.RequestURI(), "#", "%23") }
+
 // outgoing is the request as the worker gets it: the client's bytes, save for a splice.
 func (x *exchange) outgoing(a *attempt) *upstream.Request {
 	body := x.body
-	if x.p.o.InjectUsage && x.req.Stream && a.TakesUsageOption {
+	if x.p.o.InjectUsage && x.req.Stream && a.TakesUsageOption && !x.packed {
 		if edits := x.req.InjectUsage(body); edits != nil {
 			body = llmapi.Splice(body, edits...)
 			a.withholds = true
@@ -101,7 +111,11 @@ func (x *exchange) outgoing(a *attempt) *upstream.Request {
 	}
 	h := requestHeaders(x.r.Header, x.facts.ID)
 	setCredential(h, &a.Endpoint, x.r.Header)
-	return &upstream.Request{Method: x.r.Method, Path: x.r.URL.RequestURI(), Header: h, Body: body}
+	out := &upstream.Request{Method: x.r.Method, Path: requestTarget(x.r.URL), Header: h, Body: body}
+	if x.taken != nil && x.taken.Spooled() {
+		out.Reopen, out.BodyReader, out.ContentLength = x.taken.Reader, x.taken.Reader(), x.taken.Size
+	}
+	return out
 }
 
 // setCredential puts the worker's own key in place of the client's, in every header an engine may look at.
@@ -123,16 +137,14 @@ func (x *exchange) broke(ctx context.Context, err error) error {
 	a := x.try
 	f := upstreamFailure(a.Worker, err, x.p.o)
 	if x.ctx.Err() != nil {
-		f.outcome = OutcomeCancelled
 		x.release(fleet.Cancelled)
-		return f
+		return &failure{status: statusClientLeft, kind: llmapi.KindUpstream, outcome: OutcomeCancelled,
+			message: "the client closed its connection, or its side of it, before the answer was complete"}
+	}
+	if errors.Is(context.Cause(ctx), gate.ErrWorkerLeft) {
+		return x.workerLeft()
 	}
 	x.held = nil
-	if errors.Is(context.Cause(ctx), gate.ErrWorkerLeft) {
-		x.release(fleet.Failed)
-		f.message = "worker " + a.Worker.ID + " left the fleet before it answered"
-		return &retryable{failure: f, free: true}
-	}
 	var up *upstream.Error
 	if !errors.As(err, &up) {
 		x.fault(fleet.BadShape, "other")
@@ -147,10 +159,24 @@ func (x *exchange) broke(ctx context.Context, err error) error {
 		return &retryable{failure: f, poison: up.Sent && !up.Reused}
 	case upstream.Timeout:
 		x.fault(fleet.Timeout, f.class)
+	case upstream.Exhausted, upstream.Invalid, upstream.Source: // the router's own trouble, or the request's: no worker has seen it
+		if up.Class == upstream.Exhausted {
+			x.p.tellExhausted(err)
+		}
+		x.upstreamError(a.Worker, f.class)
+		x.release(fleet.Failed)
 	default:
 		x.fault(fleet.BadShape, f.class)
 	}
 	return f
+}
+
+// workerLeft gives up a worker that was taken out of the fleet before any of its answer reached the client.
+func (x *exchange) workerLeft() error {
+	x.held = nil
+	x.release(fleet.Failed)
+	return &retryable{free: true, failure: &failure{status: http.StatusBadGateway, kind: llmapi.KindUpstream, outcome: OutcomeFailed,
+		message: "worker " + x.try.Worker.ID + " left the fleet before it answered"}}
 }
 
 // fault counts a failure against the attempt's worker and gives its reservation back.

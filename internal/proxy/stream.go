@@ -53,8 +53,10 @@ func (x *exchange) stream(ctx context.Context, stay func() bool, res *upstream.R
 			if x.obs.FirstEventIsError && serverSide(x.obs.Err) {
 				return x.errorFirst(res, out)
 			}
+			if len(out) > 0 && !stay() {
+				return x.workerLeft()
+			}
 			x.probed()
-			stay()
 		}
 		if err := x.forward(res, out, flush); err != nil {
 			return err

@@ -135,7 +135,9 @@ func (x *exchange) broken(err error) *Error {
 }
 
 // repeatable says that the body can be sent once more.
-func (x *exchange) repeatable() bool { return !x.req.streams() || !x.touched.Load() }
+func (x *exchange) repeatable() bool {
+	return !x.req.streams() || !x.touched.Load() || x.req.Reopen != nil
+}
 
 // finish gives the connection back when the exchange went cleanly to its end, and closes it otherwise. Afterwards
 // nobody reads Request.Body any more.

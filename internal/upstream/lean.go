@@ -60,6 +60,11 @@ func (l *lean) Do(ctx context.Context, r *Request) (*Response, error) {
 			return nil, err
 		}
 		stale = err
+		if r.streams() && r.Reopen != nil {
+			again := *r
+			again.BodyReader = r.Reopen()
+			r = &again
+		}
 	}
 	c, err := l.dial(ctx)
 	if err == nil {

@@ -111,6 +111,9 @@ func (s *standard) request(ctx context.Context, r *Request) (*http.Request, erro
 	switch {
 	case r.streams():
 		req.Body, req.ContentLength = io.NopCloser(r.BodyReader), max(r.ContentLength, -1)
+		if r.Reopen != nil {
+			req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(r.Reopen()), nil }
+		}
 	case len(r.Body) > 0:
 		req.ContentLength = int64(len(r.Body))
 		// A copy, because net/http may go on reading after RoundTrip has failed; next to encrypting it costs little.

@@ -53,9 +53,11 @@ type Request struct {
 	Body []byte
 	// BodyReader is the body when Body is nil: ContentLength bytes, or chunked when that is negative. It is read in a
 	// goroutine of its own which ends when a Read returns, so the caller must be able to end a Read that waits.
-	// Such a request cannot be repeated on a fresh connection once a byte of it was read.
+	// Such a request cannot be repeated on a fresh connection once a byte of it was read, unless Reopen gives the body once more.
 	BodyReader    io.Reader
 	ContentLength int64
+	// Reopen returns a second reader of the body, from its start, when there can be one. The first may still be in use.
+	Reopen func() io.Reader
 }
 
 // Options bound what a client waits for and keeps. A zero field takes its default, named in DefaultOptions.

@@ -1,0 +1,149 @@
+package intake
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// What one client may hold of the router: time, by being slow, and memory, by the bodies it sends.
+
+const (
+	// uploadPieceBytes is what must come of a body within its time limit. A limit on single reads would be kept alive by one byte at a
+	// time, a limit on the whole body would cut long uploads that go well.
+	uploadPieceBytes = 16 << 10
+	// firstBytes is the memory a body gets before any of it has come: an announced length is a claim, memory follows what was sent.
+	firstBytes = 64 << 10
+	// growth is by how much a body's memory grows each time it is full, up to its announced length.
+	growth = 4
+)
+
+// Download is the client's side of an answer. A client that takes nothing for Limit is given up, because its request would hold a
+// worker's slot for as long as it likes: writing then fails with os.ErrDeadlineExceeded.
+type Download struct {
+	http.ResponseWriter
+	Limit time.Duration // 0 = none
+
+	until time.Time // the write deadline in force
+}
+
+// Unwrap lets http.ResponseController reach the server's own writer.
+func (d *Download) Unwrap() http.ResponseWriter { return d.ResponseWriter }
+
+// Write sends bytes, within the limit.
+func (d *Download) Write(p []byte) (int, error) {
+	d.extend()
+	return d.ResponseWriter.Write(p)
+}
+
+// FlushError sends what is buffered, within the limit.
+func (d *Download) FlushError() error {
+	d.extend()
+	return http.NewResponseController(d.ResponseWriter).Flush()
+}
+
+// extend moves the deadline an eighth too far, so that a stream of small events moves it once in a while only. The server takes the
+// last one back itself when the answer is over.
+func (d *Download) extend() {
+	if d.Limit <= 0 {
+		return
+	}
+	if now := time.Now(); d.until.Sub(now) < d.Limit {
+		d.until = now.Add(d.Limit + d.Limit/8)
+		http.NewResponseController(d.ResponseWriter).SetWriteDeadline(d.until)
+	}
+}
+
+// SlowError is a body that came too slowly.
+type SlowError struct{ Limit time.Duration }
+
+func (e *SlowError) Error() string {
+	return fmt.Sprintf("the request body came slower than %d bytes in %v", uploadPieceBytes, e.Limit)
+}
+
+// Upload is the client's side of a request body, bounded in time, and in memory together with all others.
+type Upload struct {
+	io.ReadCloser                     // the server's
+	Writer        http.ResponseWriter // of the same exchange
+	Limit         time.Duration       // for 16 KiB more; 0 = none
+	Memory        *Share
+
+	due int  // bytes that must still come before the deadline is moved
+	set bool // a deadline is in force
+}
+
+// Read takes what comes. Errors of its own are *SlowError and *FullError.
+func (u *Upload) Read(p []byte) (int, error) {
+	if u.Limit > 0 && u.due <= 0 {
+		u.due, u.set = uploadPieceBytes, true
+		http.NewResponseController(u.Writer).SetReadDeadline(time.Now().Add(u.Limit))
+	}
+	n, err := u.ReadCloser.Read(p)
+	u.due -= n
+	if err == io.EOF && u.set {
+		http.NewResponseController(u.Writer).SetReadDeadline(time.Time{}) // the server reads on, to see the client leave
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return n, &SlowError{u.Limit}
+	}
+	if full := u.Memory.Hold(n); full != nil {
+		return n, full
+	}
+	return n, err
+}
+
+// Memory is what all bodies inside hold together, in bytes.
+type Memory struct {
+	BytesMax int64 // 0 = no limit
+	held     atomic.Int64
+}
+
+// FullError is a body that would not fit beside the others.
+type FullError struct{ Held, BytesMax int64 }
+
+func (e *FullError) Error() string {
+	return fmt.Sprintf("the router holds %d bytes of request bodies, the limit is %d", e.Held, e.BytesMax)
+}
+
+// Share is one body's part of a Memory.
+type Share struct {
+	Of    *Memory
+	bytes int64
+}
+
+// Hold counts bytes that are kept; the error is a *FullError.
+func (s *Share) Hold(bytes int) error {
+	s.bytes += int64(bytes)
+	if held := s.Of.held.Add(int64(bytes)); s.Of.BytesMax > 0 && held > s.Of.BytesMax {
+		return &FullError{held, s.Of.BytesMax}
+	}
+	return nil
+}
+
+// Release gives all of it back.
+func (s *Share) Release() {
+	s.Of.held.Add(-s.bytes)
+	s.bytes = 0
+}
+
+// ReadWhole reads a body of a known length into memory that grows as it comes.
+func ReadWhole(r io.Reader, length int64) ([]byte, error) {
+	body := make([]byte, 0, min(length, firstBytes))
+	for {
+		n, err := io.ReadFull(r, body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil || int64(len(body)) == length {
+			return body, err
+		}
+		bigger := make([]byte, len(body), min(length, growth*int64(cap(body))))
+		copy(bigger, body)
+		body = bigger
+	}
+}

@@ -1,0 +1,218 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/intake"
+	"github.com/warmpath/warmpath/internal/llmapi"
+)
+
+// bodyShape is how a body is taken in.
+type bodyShape uint8
+
+const (
+	plainJSON  bodyShape = iota
+	packedJSON           // compressed
+	formBody             // multipart, compressed or not
+	rawBody              // anything else, an absent body included
+)
+
+// shape tells what a body is meant to be. The JSON APIs take it as JSON whatever its type says, as the engines do, unless it is
+// compressed or a form.
+func (x *exchange) shape() bodyShape {
+	h := x.r.Header
+	if _, form := intake.Boundary(h.Get("Content-Type")); form {
+		return formBody
+	}
+	if x.api == llmapi.Other && (x.r.ContentLength == 0 || !isJSON(h)) {
+		return rawBody
+	}
+	if intake.Encoding(h.Get("Content-Encoding")) != "" {
+		return packedJSON
+	}
+	return plainJSON
+}
+
+// readOther takes in a body that is not plain JSON. It is forwarded as it came; what the router needs of it is read on the side.
+func (x *exchange) readOther(shape bodyShape) error {
+	limits := intake.Limits{BytesMax: x.p.o.BodyBytesMax, SpoolBytes: x.p.o.SpoolBytes, SpoolDir: x.p.o.SpoolDir}
+	if shape == packedJSON {
+		limits.SpoolBytes = 0 // its text is held in memory anyway
+	}
+	x.req = llmapi.Request{N: 1, Prompts: 1} // it still holds what another request said
+	taken, err := intake.Take(x.upload(), x.r.ContentLength, limits)
+	if err != nil {
+		return x.takeFailure(err)
+	}
+	x.taken, x.body, x.unread = taken, taken.Bytes, false
+	if taken.Spooled() {
+		x.share.Release()
+	}
+	if taken.NoSpool != nil {
+		x.p.log.Warn("a large body is held in memory: the folder for it takes no file (setting body_spool_dir)", "error", taken.NoSpool)
+	}
+	encoding := intake.Encoding(x.r.Header.Get("Content-Encoding"))
+	switch {
+	case encoding != "" && !intake.Readable(encoding):
+		x.unnamed = func(string) error { return unreadable(encoding) }
+	case shape == packedJSON:
+		err = x.readPacked(encoding)
+	case shape == formBody:
+		err = x.readForm(encoding)
+	case encoding == "":
+		x.readRaw()
+	}
+	if err == nil && !x.req.HasModel && !x.scanned {
+		x.req.Model = x.r.URL.Query().Get("model") // where a body has no place for it
+		x.req.HasModel = x.req.Model != ""
+	}
+	return err
+}
+
+// readPacked scans a compressed body. What it unpacks to is bounded like a body that came plain.
+func (x *exchange) readPacked(encoding string) error {
+	text, err := intake.Inflate(encoding, x.body, x.p.o.BodyBytesMax, x.share.Hold)
+	var large *intake.TooLargeError
+	var full *intake.FullError
+	switch {
+	case errors.As(err, &full):
+		return x.brokenOff(err)
+	case errors.As(err, &large):
+		return tooLarge("unpacked "+large.Error(), large.BytesMax)
+	case err != nil:
+		return badRequest("", "the request body is not what its Content-Encoding %q says: %v", encoding, err)
+	}
+	x.text, x.packed = text, true
+	if err := x.req.Scan(x.api, text); err != nil {
+		return scanFailure(err)
+	}
+	x.scanned = true
+	return nil
+}
+
+// readForm reads a form's fields wherever they stand. A broken form is the engine's to judge, unless its model cannot be known.
+func (x *exchange) readForm(encoding string) error {
+	boundary, _ := intake.Boundary(x.r.Header.Get("Content-Type"))
+	var form intake.Form
+	in, err := intake.Inflater(encoding, x.taken.Reader())
+	if err == nil {
+		form, err = intake.ReadForm(io.LimitReader(in, x.p.o.BodyBytesMax), boundary)
+	}
+	x.req.Model, x.req.HasModel, x.req.Stream = form.Model, form.Model != "", form.Stream
+	x.req.User, x.req.Session = form.User, form.User
+	x.unnamed = func(models string) error {
+		if err != nil {
+			return badRequest("model", "the form cannot be read up to a part named model (%v), and there are several models: %s", err, models)
+		}
+		return badRequest("model", "the form has no part named model and there are several: %s", models)
+	}
+	return nil
+}
+
+// readRaw looks at a body of another type. Some clients send JSON without saying so; where it is none, nothing is wrong.
+func (x *exchange) readRaw() {
+	if text := bytes.TrimLeft(x.body, " \t\r\n"); len(text) > 0 && text[0] == '{' {
+		if x.scanned = x.req.Scan(x.api, x.body) == nil; x.scanned {
+			x.text = x.body
+			return
+		}
+		x.req = llmapi.Request{N: 1, Prompts: 1}
+	}
+	x.unnamed = func(models string) error {
+		return badRequest("model", "the body is no JSON and no form, so it cannot name a model, and there are several: %s; add ?model=NAME to the path", models)
+	}
+}
+
+// upload is the client's body, bounded in time and memory.
+func (x *exchange) upload() io.ReadCloser {
+	return &intake.Upload{ReadCloser: x.r.Body, Writer: x.w, Limit: x.p.o.ClientTimeout, Memory: &x.share}
+}
+
+// bodyBytes is the length of the body as it came.
+func (x *exchange) bodyBytes() int {
+	if x.taken != nil {
+		return int(x.taken.Size)
+	}
+	return len(x.body)
+}
+
+// takeFailure shapes why a body was not taken in.
+func (x *exchange) takeFailure(err error) error {
+	var large *intake.TooLargeError
+	var spool *intake.SpoolError
+	switch {
+	case errors.As(err, &large):
+		got := "more"
+		if x.r.ContentLength > 0 {
+			got = fmt.Sprintf("%d bytes", x.r.ContentLength)
+		}
+		return tooLarge(got, large.BytesMax)
+	case errors.As(err, &spool):
+		return &failure{status: http.StatusInsufficientStorage, kind: llmapi.KindOverloaded, outcome: OutcomeFailed, retryAfter: time.Second,
+			message: err.Error() + " (settings body_spool_dir, body_spool_bytes)"}
+	}
+	return x.brokenOff(err)
+}
+
+// brokenOff shapes a body that did not come to its end.
+func (x *exchange) brokenOff(err error) error {
+	var slow *intake.SlowError
+	var full *intake.FullError
+	switch {
+	case errors.As(err, &slow):
+		return &failure{status: http.StatusRequestTimeout, kind: llmapi.KindTimeout, outcome: OutcomeClientError, message: err.Error() + " (setting timeouts.client)"}
+	case errors.As(err, &full):
+		return &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, outcome: OutcomeBusy, retryAfter: time.Second, message: err.Error() + " (setting bodies_bytes_max)"}
+	}
+	if x.ctx.Err() != nil || errors.Is(err, io.ErrUnexpectedEOF) {
+		return &failure{status: http.StatusBadRequest, kind: llmapi.KindInvalid, message: "the request body ended early: " + err.Error(), outcome: OutcomeCancelled}
+	}
+	return badRequest("", "the request body cannot be read: %v", err)
+}
+
+func tooLarge(got string, limit int64) *failure {
+	return &failure{status: http.StatusRequestEntityTooLarge, kind: llmapi.KindTooLarge, outcome: OutcomeClientError,
+		message: fmt.Sprintf("the request body has %s, the limit is %d bytes (setting body_bytes_max)", got, limit)}
+}
+
+// unreadable refuses a body that only its model's workers could read, where nobody can tell which those are.
+func unreadable(encoding string) *failure {
+	return &failure{status: http.StatusUnsupportedMediaType, kind: llmapi.KindInvalid, param: "model", outcome: OutcomeClientError,
+		message: fmt.Sprintf("the body is compressed with %q, which the router does not read, and there are several models; send it plain or with gzip, or add ?model=NAME to the path", encoding)}
+}
+
+// What of a refused body is still taken, so that a client that sends before it reads comes to read the answer: a connection closed
+// with bytes on their way is reset, and the reset overtakes the answer.
+const (
+	unreadBytesMax = 1 << 30
+	unreadTime     = 10 * time.Second
+	unaskedTime    = time.Second // for what a client sends unasked that said it would wait
+)
+
+// writeUnread answers while the client may still be sending, and takes what it sends to the end or to the bounds above. A client that
+// waits for 100 Continue is never asked for its body; begun says that it was, by reading some of it.
+func (f *failure) writeUnread(w http.ResponseWriter, r *http.Request, d llmapi.Dialect, begun bool) {
+	if r.ContentLength == 0 {
+		f.write(w, d)
+		return
+	}
+	w.Header().Set("Connection", "close")
+	c := http.NewResponseController(w)
+	asked := begun || r.Header.Get("Expect") == ""
+	if asked && c.EnableFullDuplex() != nil {
+		asked = false
+	}
+	f.write(w, d)
+	c.Flush()
+	if !asked {
+		c.SetReadDeadline(time.Now().Add(unaskedTime)) // the server itself waits for a short body, for ever
+		return
+	}
+	c.SetReadDeadline(time.Now().Add(unreadTime))
+	io.CopyN(io.Discard, r.Body, unreadBytesMax)
+}
