@@ -3,6 +3,7 @@ package sched
 import (
 	"fmt"
 	"testing"
+	"time"
 )
 
 func TestAHotPrefixSpreadsRatherThanQueueBehindItsHit(t *testing.T) {
@@ -40,5 +41,18 @@ func TestWithoutReuseNothingIsLostToLeastTokens(t *testing.T) {
 	t.Logf("ours %+v, least-tokens %+v", ours, theirs)
 	if ours.ttft > 1.15*theirs.ttft || ours.ttft+answer*ours.tpot > 1.02*(theirs.ttft+answer*theirs.tpot) {
 		t.Errorf("ours %+v, least-tokens %+v", ours, theirs)
+	}
+}
+
+// One worker is warm when the crowd comes. The prefix's first prefill on each further one takes so long that nobody should wait behind
+// it who need not.
+func TestNobodyWaitsBehindALongPrefillWhileAWarmWorkerIsThere(t *testing.T) {
+	load := hotPrefix(5, 200, 24, 32000)
+	for i := range load[1:] {
+		load[i+1].at += 10 * time.Second
+	}
+	ours, best := compare(t, "8 workers, one warm", 8, load)
+	if ours.ttft > 1.6*best.ttft || ours.tpot > 1.1*best.tpot || ours.hits == 0 {
+		t.Errorf("%+v against %+v", ours, best)
 	}
 }
