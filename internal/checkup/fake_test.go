@@ -23,6 +23,7 @@ type fake struct {
 	noModels      bool
 	key           string // wanted on everything but /health and the list, as llama.cpp has it
 	metrics       func(f *fake) string
+	pause         time.Duration                               // between tokens; 0 is 1 ms
 	answer        func(f *fake, w http.ResponseWriter, q ask) // nil: a good one
 
 	mu      sync.Mutex
@@ -37,6 +38,7 @@ type ask struct {
 	body          string
 	stream, usage bool
 	cached        int
+	pause         time.Duration // between tokens
 	gone          <-chan struct{}
 }
 
@@ -102,6 +104,7 @@ func (f *fake) chat(w http.ResponseWriter, r *http.Request, body string) {
 
 // good answers as an engine that tells everything; details is what usage says of the cache.
 func good(f *fake, w http.ResponseWriter, q ask) {
+	q.pause = max(f.pause, time.Millisecond)
 	chatWith(w, q, fmt.Sprintf(`,"prompt_tokens_details":{"cached_tokens":%d}`, q.cached))
 }
 
@@ -123,7 +126,7 @@ func chatWith(w http.ResponseWriter, q ask, details string) {
 		select {
 		case <-q.gone:
 			return
-		case <-time.After(5 * time.Millisecond):
+		case <-time.After(q.pause):
 		}
 	}
 	if q.usage {
