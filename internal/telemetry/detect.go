@@ -24,19 +24,17 @@ type engine struct {
 	scrape      func(ctx context.Context, c *client, models []string, bytesMax int64) (page, error) // nil: recognised, not scraped
 }
 
-// Engines that are recognised by their model list and served on the router's own counts. openAI is anything else.
-var (
-	sglangEngine = engine{name: "sglang", usageOption: true}
-	ollamaEngine = engine{name: "ollama"}
-	openAIEngine = engine{name: "openai"}
-)
+// openAIEngine is any other server with an OpenAI API: it tells its models, and is served on the router's own counts.
+var openAIEngine = engine{name: "openai"}
 
 // owners maps the owned_by of a model list to the engine that writes it.
 var owners = map[string]engine{
-	"vllm":     vllmEngine,
-	"llamacpp": llamacppEngine,
-	"sglang":   sglangEngine,
-	"library":  ollamaEngine,
+	"vllm":               vllmEngine,
+	"llamacpp":           llamacppEngine,
+	"sglang":             sglangEngine,
+	"tensorrt_llm":       tensorrtEngine,
+	"library":            ollamaEngine,
+	"organization_owner": lmStudioEngine,
 }
 
 // detection is who answered and how to scrape it.
@@ -70,8 +68,11 @@ func detect(ctx context.Context, c *client, bytesMax int64) (detection, error) {
 	case llamacppEngine.name:
 		llamacppDetails(ctx, c, &d.info)
 	case ollamaEngine.name:
-		version = ollamaVersion(ctx, c)
+		version = ollamaDetails(ctx, c, &d.info)
+	case lmStudioEngine.name:
+		lmStudioDetails(ctx, c, &d.info)
 	case sglangEngine.name:
+		version = sglangDetails(ctx, c, &d.info)
 	default:
 		if version = vllmVersion(ctx, c); strings.Contains(version, "warmpath") {
 			d.engine = simulatedEngine
@@ -93,8 +94,8 @@ func unsigned(ctx context.Context, c *client, info *fleet.Info, bytesMax int64) 
 	for _, e := range []struct {
 		engine engine
 		wanted map[string]family
-	}{{vllmEngine, vllm}, {llamacppEngine, llamacpp}} {
-		p, _, err := scrapeMetrics(ctx, c, e.wanted, names, bytesMax)
+	}{{vllmEngine, vllm}, {sglangEngine, sglang}, {llamacppEngine, llamacpp}} {
+		p, _, err := scrapeMetrics(ctx, c, "/metrics", e.wanted, names, bytesMax)
 		if err != nil {
 			break // the page is the same whatever is looked for on it
 		}
@@ -105,18 +106,14 @@ func unsigned(ctx context.Context, c *client, info *fleet.Info, bytesMax int64) 
 	if llamacppDetails(ctx, c, info) {
 		return llamacppEngine
 	}
+	if version := ollamaDetails(ctx, c, info); version != "" { // a model pulled from elsewhere is owned by its maker
+		info.Version = clip(version)
+		return ollamaEngine
+	}
+	if lmStudioDetails(ctx, c, info) {
+		return lmStudioEngine
+	}
 	return openAIEngine
-}
-
-// ollamaVersion asks for GET /api/version.
-func ollamaVersion(ctx context.Context, c *client) string {
-	var v struct {
-		Version string `json:"version"`
-	}
-	if _, err := c.json(ctx, "/api/version", &v); err != nil {
-		return ""
-	}
-	return v.Version
 }
 
 // errNoModels is a 200 that is not a model list.

@@ -53,7 +53,7 @@ func TestEnginesAreRecognisedByTheirOwnAnswers(t *testing.T) {
 			"/metrics": says("vllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"25000\",kv_cache_size_tokens=\"400000\"} 1\nvllm:num_requests_running 0\n")},
 			`warmpath "0.0.0+warmpath-sim" block 16 kv 400000 slots 0 usage true: m/131072`},
 		{"SGLang", handlers{"/v1/models": list("sglang", `,"max_model_len":32768`)}, `sglang "" block 0 kv 0 slots 0 usage true: m/32768`},
-		{"Ollama", handlers{"/v1/models": list("library", ""), "/api/version": says(`{"version":"0.9.1"}`)}, `ollama "0.9.1" block 0 kv 0 slots 0 usage false: m/0`},
+		{"Ollama", handlers{"/v1/models": list("library", ""), "/api/version": says(`{"version":"0.9.1"}`)}, `ollama "0.9.1" block 0 kv 0 slots 0 usage true: m/0`},
 		{"vLLM's metrics under a list signed by somebody else", handlers{"/v1/models": list("acme", ""), "/metrics": load(1, 0, 0)}, `vllm "" block 0 kv 0 slots 0 usage true: m/0`},
 		{"llama.cpp's metrics likewise", handlers{"/v1/models": list("acme", ""), "/metrics": recorded(t, "llamacpp/metrics.txt")}, `llama.cpp "" block 0 kv 0 slots 0 usage true: m/0`},
 		{"anything else", handlers{"/v1/models": list("acme", `,"max_model_len":"odd"`), "/metrics": says("up 1\n")}, `openai "" block 0 kv 0 slots 0 usage false: m/0`},

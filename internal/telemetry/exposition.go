@@ -29,6 +29,9 @@ const (
 	prefixHitsOld
 	promptTokens
 	processStart
+	blockTokens
+	blockCount
+	kvTokens
 	cacheConfig // its labels, not its value
 	families
 )
@@ -51,14 +54,19 @@ func (t *tally) add(o *tally) {
 type exposition struct {
 	wanted map[string]family
 	models []string // names the engine serves; samples of others do not count
+	rank   string   // the one data-parallel rank that counts; "" all of them together
 
+	leaders      [ranksMax]int // of each data-parallel rank: the tensor-parallel one that speaks for it, plus 1
 	mine, others tally
 	matched      bool   // a sample named one of models
 	otherModel   string // the first model name that is not among models
 	severalOther bool
 
-	blockTokens, kvTokens int // from cacheConfig; kvTokens summed over ranks
+	configBlock, configTokens int // from cacheConfig; configTokens summed over ranks
 }
+
+// ranksMax bounds the data-parallel ranks behind one address that are told apart; those beyond share a place.
+const ranksMax = 256
 
 // lineBytesMax bounds a line; a longer one is skipped.
 const lineBytesMax = 32 << 10
@@ -134,7 +142,7 @@ func (x *exposition) line(b []byte) {
 		}
 	}
 	v, ok := sampleValue(rest)
-	if !ok {
+	if !ok || !x.counted(&l) {
 		return
 	}
 	if f == cacheConfig {
@@ -142,6 +150,25 @@ func (x *exposition) line(b []byte) {
 		return
 	}
 	x.tallyOf(l.modelName).count(f, v)
+}
+
+// counted tells whether a sample is one of ours: of the rank asked for, and not one more of the ranks that share a model among them
+// and each tell the same (SGLang with --enable-metrics-for-all-schedulers). What came from a lower tier of the cache is no device hit.
+func (x *exposition) counted(l *labels) bool {
+	if x.rank != "" && (l.engine != nil && string(l.engine) != x.rank || l.dpRank != nil && string(l.dpRank) != x.rank) {
+		return false
+	}
+	if l.source != nil && string(l.source) != "device" && string(l.source) != "total" {
+		return false
+	}
+	if l.tpRank == nil && l.ppRank == nil {
+		return true
+	}
+	at, who := min(number(l.dpRank), ranksMax-1), 1+min(number(l.tpRank), 1<<20)<<20+min(number(l.ppRank), 1<<20)
+	if x.leaders[at] == 0 {
+		x.leaders[at] = who
+	}
+	return x.leaders[at] == who
 }
 
 func (t *tally) count(f family, v float64) {
@@ -175,8 +202,8 @@ func (x *exposition) config(l *labels) {
 	if block > tokensMax || blocks > tokensMax || tokens < 0 || tokens > tokensMax {
 		return
 	}
-	x.blockTokens = block
-	x.kvTokens += tokens
+	x.configBlock = block
+	x.configTokens += tokens
 }
 
 func number(b []byte) int {
@@ -191,6 +218,7 @@ func number(b []byte) int {
 // model name with a quote or a backslash in it will not match, and then counts as the page's only name.
 type labels struct {
 	modelName, blockSize, gpuBlocks, kvTokens []byte
+	engine, dpRank, tpRank, ppRank, source    []byte
 }
 
 // parse reads what follows "{" and returns what follows "}".
@@ -223,9 +251,19 @@ func (l *labels) parse(b []byte) (rest []byte, ok bool) {
 		switch string(name) {
 		case "model_name":
 			l.modelName = value
-		case "block_size":
+		case "engine":
+			l.engine = value
+		case "dp_rank":
+			l.dpRank = value
+		case "tp_rank":
+			l.tpRank = value
+		case "pp_rank":
+			l.ppRank = value
+		case "cache_source":
+			l.source = value
+		case "block_size", "page_size":
 			l.blockSize = value
-		case "num_gpu_blocks":
+		case "num_gpu_blocks", "num_pages":
 			l.gpuBlocks = value
 		case "kv_cache_size_tokens":
 			l.kvTokens = value
@@ -253,12 +291,43 @@ func asString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b
 // countMax bounds a number of requests; beyond it an engine's claim is absurd and counts as absent.
 const countMax = 1e7
 
-// counts is what a page said.
-func (x *exposition) counts() fleet.Counts {
+// own are the samples of the engine's own models.
+func (x *exposition) own() tally {
 	t := x.mine
 	if !x.matched && !x.severalOther {
 		t.add(&x.others) // the only name on the page, though the model list calls it otherwise
 	}
+	return t
+}
+
+// sizes are the block and the whole cache, in tokens; 0 unknown. Ranks have blocks of one size, and each its own cache.
+func (x *exposition) sizes() (block, cache int) {
+	t := x.own()
+	mean, _ := t.mean(blockTokens, blockTokens)
+	block, cache = x.configBlock, x.configTokens
+	if block == 0 {
+		block = bounded(mean)
+	}
+	if cache == 0 {
+		cache = bounded(t.sum[kvTokens])
+	}
+	if cache == 0 {
+		cache = bounded(float64(block) * t.sum[blockCount])
+	}
+	return block, cache
+}
+
+// bounded is v as a number of tokens; what no engine can have is unknown.
+func bounded(v float64) int {
+	if v > 1<<40 {
+		return 0
+	}
+	return int(v)
+}
+
+// counts is what a page said.
+func (x *exposition) counts() fleet.Counts {
+	t := x.own()
 	var c fleet.Counts
 	if t.n[running] > 0 && t.sum[running] <= countMax {
 		c.Running, c.Has = int(t.sum[running]), c.Has|fleet.HasRunning
@@ -270,6 +339,9 @@ func (x *exposition) counts() fleet.Counts {
 		c.KVUsage, c.Has = min(mean, 1), c.Has|fleet.HasKVUsage
 	}
 	queries, okQueries := t.total(prefixQueries, prefixQueriesOld)
+	if !okQueries {
+		queries, okQueries = t.total(promptTokens, promptTokens) // engines that look up every prompt token count only those
+	}
 	hits, okHits := t.total(prefixHits, prefixHitsOld)
 	if okQueries && okHits {
 		c.PrefixQueries, c.PrefixHits, c.Has = queries, hits, c.Has|fleet.HasPrefixCache
@@ -303,16 +375,18 @@ func (x *exposition) started() float64 {
 	return x.mine.sum[processStart] / float64(x.mine.n[processStart])
 }
 
-// scrapeMetrics reads GET /metrics for the families of one engine.
-func scrapeMetrics(ctx context.Context, c *client, wanted map[string]family, models []string, bytesMax int64) (page, http.Header, error) {
-	x := exposition{wanted: wanted, models: models}
+// scrapeMetrics reads a page of metrics for the families of one engine.
+func scrapeMetrics(ctx context.Context, c *client, path string, wanted map[string]family, models []string, bytesMax int64) (page, http.Header, error) {
+	x := exposition{wanted: wanted, models: models, rank: c.rank}
 	var header http.Header
-	err := c.get(ctx, "/metrics", func(resp *http.Response) error {
+	err := c.get(ctx, path, func(resp *http.Response) error {
 		header = resp.Header
 		return x.read(resp, bytesMax)
 	})
 	if err != nil {
 		return page{}, nil, err
 	}
-	return page{counts: x.counts(), started: x.started(), blockTokens: x.blockTokens, kvTokens: x.kvTokens}, header, nil
+	p := page{counts: x.counts(), started: x.started()}
+	p.blockTokens, p.kvTokens = x.sizes()
+	return p, header, nil
 }

@@ -19,7 +19,9 @@ import (
 func parse(wanted map[string]family, models []string, r io.Reader, length int64) (page, error) {
 	x := exposition{wanted: wanted, models: models}
 	err := x.read(&http.Response{Body: io.NopCloser(r), ContentLength: length}, 1<<20)
-	return page{counts: x.counts(), started: x.started(), blockTokens: x.blockTokens, kvTokens: x.kvTokens}, err
+	p := page{counts: x.counts(), started: x.started()}
+	p.blockTokens, p.kvTokens = x.sizes()
+	return p, err
 }
 
 func TestRecordedPagesAreRead(t *testing.T) {

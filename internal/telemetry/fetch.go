@@ -64,6 +64,7 @@ func (e *Error) absent() bool {
 // client asks one engine, over one connection that is kept alive.
 type client struct {
 	base, key string
+	rank      string // as Target.Rank
 	timeout   time.Duration
 	transport *http.Transport
 }
@@ -71,7 +72,7 @@ type client struct {
 func newClient(t Target, o *Options) *client {
 	base := strings.TrimRight(t.URL, "/")
 	base = strings.TrimSuffix(base, "/v1")
-	return &client{base: base, key: t.Key, timeout: o.Timeout, transport: &http.Transport{
+	return &client{base: base, key: t.Key, rank: t.Rank, timeout: o.Timeout, transport: &http.Transport{
 		DialContext:            o.dial,
 		MaxConnsPerHost:        1,
 		MaxIdleConnsPerHost:    1,

@@ -22,7 +22,7 @@ var llamacppEngine = engine{name: "llama.cpp", usageOption: true, scrape: scrape
 
 // scrapeLlamacpp reads /metrics, or, where the server was started without --metrics, the slots: they tell what runs, not what waits.
 func scrapeLlamacpp(ctx context.Context, c *client, models []string, bytesMax int64) (page, error) {
-	p, header, err := scrapeMetrics(ctx, c, llamacpp, models, bytesMax)
+	p, header, err := scrapeMetrics(ctx, c, "/metrics", llamacpp, models, bytesMax)
 	if err == nil {
 		p.started = startOf(header)
 		return p, nil

@@ -12,8 +12,8 @@
 //	m.Watch(telemetry.Target{ID: "a", URL: "http://10.0.0.1:8000"})
 //	err := m.Run(ctx)                                                      // until ctx is done
 //
-// vLLM, llama.cpp and warmpath's simulated engine are scraped; SGLang, Ollama and anything else that lists its models the OpenAI
-// way is recognised by that list and served on the router's own counts.
+// vLLM, SGLang, TensorRT-LLM, llama.cpp and warmpath's simulated engine are scraped; Ollama and LM Studio tell what they loaded, and
+// like anything else that lists its models the OpenAI way they are served on the router's own counts.
 package telemetry
 
 import (
@@ -30,6 +30,7 @@ import (
 type Target struct {
 	ID, URL     string // URL as the worker is configured; a trailing /v1 is ignored
 	Key         string // bearer credential of the worker, sent on every request; "" none
+	Rank        string // the one data-parallel rank behind the address that this worker is, "0", "1", ...; "" all together
 	Incarnation uint64 // handed back in every hook, so that late news of an earlier instance can be told apart
 }
 
@@ -123,7 +124,7 @@ func (m *Manager) Watch(t Target) {
 	defer m.mu.Unlock()
 	if w := m.watches[t.ID]; w != nil {
 		old := w.target.Load()
-		if old.URL == t.URL && old.Key == t.Key {
+		if old.URL == t.URL && old.Key == t.Key && old.Rank == t.Rank {
 			w.target.Store(&t)
 			return
 		}

@@ -27,7 +27,7 @@ var (
 )
 
 func scrapeVLLM(ctx context.Context, c *client, models []string, bytesMax int64) (page, error) {
-	p, _, err := scrapeMetrics(ctx, c, vllm, models, bytesMax)
+	p, _, err := scrapeMetrics(ctx, c, "/metrics", vllm, models, bytesMax)
 	return p, err
 }
 

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -130,7 +131,8 @@ func (w *watch) identify(ctx context.Context) error {
 		found.engine, found.info.Engine, found.info.UsageOption = old.engine, old.info.Engine, old.info.UsageOption
 	}
 	if found.info.Engine == w.found.info.Engine { // what only scrapes tell outlives a new listing
-		found.info.BlockTokens, found.info.KVTokensMax = w.found.info.BlockTokens, w.found.info.KVTokensMax
+		found.info.BlockTokens = cmp.Or(found.info.BlockTokens, w.found.info.BlockTokens)
+		found.info.KVTokensMax = cmp.Or(found.info.KVTokensMax, w.found.info.KVTokensMax)
 	}
 	w.found = found
 	w.tell(ctx)
@@ -192,6 +194,9 @@ func (w *watch) scrape(ctx context.Context, now time.Time) error {
 		w.found.info.KVTokensMax = p.kvTokens
 	}
 	w.tell(ctx)
+	if p.silent {
+		return nil
+	}
 	if p.counts.Has == 0 {
 		return errNoFamilies
 	}
@@ -217,6 +222,7 @@ type page struct {
 	counts                fleet.Counts
 	started               float64 // process start, in the engine's own words; 0 unknown
 	blockTokens, kvTokens int     // 0 unknown
+	silent                bool    // it told nothing, and that is no failure
 }
 
 // modelNames are all names that an engine's metrics may call its models.
