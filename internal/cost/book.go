@@ -12,6 +12,8 @@ type Options struct {
 	Prior Constants
 	// Engines are the priors by engine kind, as fleet.Info.Engine names it.
 	Engines map[string]Constants
+	// Fixed says that these are the constants: nothing is learned. For comparisons, where they are known.
+	Fixed bool
 }
 
 // DefaultOptions assumes an 8B model on one H100, and of a llama.cpp a small model on a few processor cores, where
@@ -46,6 +48,7 @@ const classesMax = 1024
 // class is what workers of one kind have in common.
 type class struct {
 	prior   Constants
+	fixed   bool
 	members []*Model
 
 	prefill, step shape // of A, B, C and of D0, D1, D2
@@ -129,6 +132,7 @@ func (b *Book) classOf(key classKey) *class {
 			prior = b.opts.Prior
 		}
 		c = newClass(prior)
+		c.fixed = b.opts.Fixed
 		b.classes[key] = c
 	}
 	return c

@@ -42,7 +42,7 @@ func (m *Model) Constants() Constants {
 // LearnPrefill takes the seconds that a prefill of uncached tokens behind cached ones took. Only a prefill that found
 // no queue and shared the engine with no other is fit to learn from: a wait is not the worker's speed.
 func (m *Model) LearnPrefill(uncached, cached int, seconds float64) {
-	if uncached <= 0 || cached < 0 || uncached > sizeMax || cached > sizeMax || !usable(seconds) {
+	if m.class.fixed || uncached <= 0 || cached < 0 || uncached > sizeMax || cached > sizeMax || !usable(seconds) {
 		return
 	}
 	u, h := float64(uncached), float64(cached)
@@ -62,7 +62,7 @@ func (m *Model) LearnPrefill(uncached, cached int, seconds float64) {
 // LearnStep takes the gap between two tokens of one sequence, with the sequences in the batch and the sum of their
 // contexts at that moment. Gaps during which a prefill ran on the worker are the caller's to leave out.
 func (m *Model) LearnStep(batch, contextTokens, seconds float64) {
-	if !(batch >= 1 && batch < sizeMax) || !(contextTokens >= 0 && contextTokens < sizeMax) || !usable(seconds) {
+	if m.class.fixed || !(batch >= 1 && batch < sizeMax) || !(contextTokens >= 0 && contextTokens < sizeMax) || !usable(seconds) {
 		return
 	}
 	m.step.add(seconds, m.prior.Step(batch, contextTokens), 1)
@@ -76,7 +76,7 @@ func (m *Model) LearnStep(batch, contextTokens, seconds float64) {
 // by factors is put right even where no request ever has a worker to itself. Others' work only adds: the lower quartile is believed.
 func (m *Model) LearnRough(uncached, cached, generated int, seconds float64) {
 	c := m.class
-	if c.clean || uncached <= 0 || cached < 0 || generated < 0 || uncached > sizeMax || cached > sizeMax || !usable(seconds) {
+	if c.fixed || c.clean || uncached <= 0 || cached < 0 || generated < 0 || uncached > sizeMax || cached > sizeMax || !usable(seconds) {
 		return
 	}
 	alone := c.prior.Prefill(uncached, cached) + float64(generated)*c.prior.Step(1, float64(uncached+cached))

@@ -47,6 +47,9 @@ func (c *Core) stretchSteps() int {
 	return max(1, steps)
 }
 
+// Running says that the sequence was admitted, and has room and a slot.
+func (s *Sequence) Running() bool { return s.state == running }
+
 // publishes says that the sequence has blocks to come that others can find.
 func (s *Sequence) publishes() bool { return s.published < len(s.Keys) }
 
@@ -82,6 +85,9 @@ func (c *Core) Decoded(now time.Duration) int {
 	c.look(now)
 	return min(c.reached.steps, c.steps)
 }
+
+// Planned is the number of steps that are being computed.
+func (c *Core) Planned() int { return c.steps }
 
 // Cut ends the stretch with the step that is being computed at now, because something came that may change the next one. It returns
 // when that is.

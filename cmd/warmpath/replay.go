@@ -1,0 +1,293 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/warmpath/warmpath/internal/cost"
+	"github.com/warmpath/warmpath/internal/sched"
+	"github.com/warmpath/warmpath/internal/sim"
+	"github.com/warmpath/warmpath/internal/sweep"
+	"github.com/warmpath/warmpath/internal/traces"
+)
+
+// replayOptions are the flags as they were written.
+type replayOptions struct {
+	log, fit                             string
+	fleet, policies                      string
+	rates, workers, delays, replicas     string
+	atOnce                               string
+	caches, constants, slo, half, out    string
+	profiles                             []string
+	seeds, first, regret, parallel       int
+	minutes, workerPrice                 float64
+	jitter, eventDelay                   time.Duration
+	jitterSet, skipBad, json, csv, quiet bool
+}
+
+// traceBytesMax is the most memory a trace is kept in for the next pass; a larger one is read again for each run.
+const traceBytesMax = 512 << 20
+
+// replayCommand replays a trace against simulated fleets.
+func replayCommand() *cobra.Command {
+	var o replayOptions
+	command := &cobra.Command{
+		Use:   "replay [TRACE]",
+		Short: "Replay a trace against simulated fleets under any policy, in virtual time",
+		Long: `Replays a trace against fleets of simulated engines, by the router's own scheduler, and shows for every policy what came of it and
+what was possible. The form of a trace is told by its content, compressed with gzip or zstd or not:
+
+` + traceForms() + `
+or made up, as in "chats:turns=10,rate=4":
+
+` + traces.Generators() + `
+Engines keep their cache, batch and queue as real ones do; docs/REPLAY.md says how far. Lists are written a,b,c and are run in every
+combination. The same command gives the same output.`,
+		Example: `  warmpath replay mooncake.jsonl --fleet h100-70b-tp4:8 --rate 1,1.5 --seeds 3
+  warmpath replay groups: --fleet h100-32b-tp2:8 --rate 5,10,15 --policies warm-cost,linear,least-tokens
+  warmpath replay --log decisions.jsonl --fit decisions.jsonl --fleet fitted:4 --workers 3,4,5 --slo ttft=2s,tpot=50ms
+  warmpath replay sessions.jsonl.gz --fleet h100-8b:4 --at-once 16,32 --out report.html`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.jitterSet = cmd.Flags().Changed("jitter")
+			p, err := o.plan(args)
+			if err != nil {
+				return usageError{err}
+			}
+			p.command = strings.Join(append([]string{"warmpath"}, quoted(os.Args[1:])...), " ")
+			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return p.run(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	o.flags(command)
+	return command
+}
+
+func (o *replayOptions) flags(command *cobra.Command) {
+	f := command.Flags()
+	f.StringVar(&o.log, "log", "", "replay a router's own decision log (serve --decision-log); the same as naming it as the trace")
+	f.StringVar(&o.fleet, "fleet", "h100-8b:4", "profiles and how many workers each has, as in h100-8b:6,a100-8b:2")
+	f.StringArrayVar(&o.profiles, "profile", nil, "a file with a profile of your own, to be named in --fleet; may be given again")
+	f.StringVar(&o.fit, "fit", "", "fit a profile from a decision log; it is named fitted in --fleet, and printed")
+	f.StringVar(&o.policies, "policies", "all", "policies to compare: "+strings.Join(sched.PolicyNames(), ", ")+", or all")
+	f.StringVar(&o.rates, "rate", "1", "how many times as fast requests come")
+	f.StringVar(&o.workers, "workers", "", "sizes of the fleet, in its proportions (default as --fleet says)")
+	f.StringVar(&o.atOnce, "at-once", "", "sessions at the same time, for traces of sessions (default 32 where they have no times of their own)")
+	f.IntVar(&o.seeds, "seeds", 1, "runs with other arrivals within the grain of the stamps, other synthetic traces, other chance")
+	f.DurationVar(&o.jitter, "jitter", 0, "spread arrivals over the grain of the trace's stamps (default as the form of the trace has it)")
+	f.IntVar(&o.first, "first", 0, "end the trace after so many requests")
+	f.Float64Var(&o.minutes, "minutes", 0, "end the trace after so many of its minutes")
+	f.StringVar(&o.half, "half", "", "replay one half only, even or odd by the hash of the session or minute: tune on one, judge on the other")
+	f.StringVar(&o.caches, "caches", "exact", "what the router knows of caches: exact, as by cache events, or assumed from what it sent")
+	f.DurationVar(&o.eventDelay, "event-delay", 0, "how late cache events arrive")
+	f.StringVar(&o.constants, "constants", "learned", "the engines' timing: learned by the router as it goes, or known to it")
+	f.StringVar(&o.delays, "view-delay", "", "how late the router hears of first tokens, ends and counts, as in 0.1s,0.5s,2s")
+	f.StringVar(&o.replicas, "replicas", "", "routers that share the fleet, each seeing the others' load by the engines' counts only")
+	f.StringVar(&o.slo, "slo", "", "what a request must meet to be good, as in ttft=2s,tpot=50ms,e2e=30s,share=0.95; share is of requests (default 0.95)")
+	f.Float64Var(&o.workerPrice, "worker-price", 0, "price of a worker for an hour, in your currency")
+	f.IntVar(&o.regret, "regret", 0, "sample so many decisions of each policy's first run and replay what the other workers would have given")
+	f.StringVar(&o.out, "out", "", "write a report, one HTML page that needs no network, to this file")
+	f.BoolVar(&o.json, "json", false, "print one JSON object a run")
+	f.BoolVar(&o.csv, "csv", false, "print one CSV line a run")
+	f.BoolVar(&o.skipBad, "skip-bad", false, "leave out lines that cannot be read, and count them")
+	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	f.IntVar(&o.parallel, "parallel", 0, "runs at the same time (default: as many as there are processors)")
+	command.MarkFlagsMutuallyExclusive("json", "csv")
+}
+
+func traceForms() string {
+	var b strings.Builder
+	for _, f := range traces.Forms {
+		fmt.Fprintf(&b, "  %-10s %s\n", f.Name, f.What)
+	}
+	return b.String()
+}
+
+// plan checks the flags against each other and opens the trace.
+func (o *replayOptions) plan(args []string) (*replayPlan, error) {
+	p := &replayPlan{options: o, profiles: map[string]cost.Profile{}}
+	name := o.log
+	if len(args) == 1 {
+		if name != "" {
+			return nil, errors.New("a trace and --log: name one of them")
+		}
+		name = args[0]
+	}
+	if name == "" {
+		return nil, errors.New("name a trace, or --log; see --help for the forms")
+	}
+	var err error
+	if p.trace, err = traces.Open(name, traces.Options{SkipBad: o.skipBad}); err != nil {
+		return nil, err
+	}
+	for _, file := range o.profiles {
+		profile, err := sim.ReadProfile(file)
+		if err != nil {
+			return nil, err
+		}
+		p.profiles[profile.Name] = profile
+	}
+	if o.fit != "" {
+		if err := p.fit(o.fit); err != nil {
+			return nil, err
+		}
+	}
+	if err := o.base(&p.sweep.Base, p); err != nil {
+		return nil, err
+	}
+	if err := o.lists(&p.sweep, p.trace); err != nil {
+		return nil, err
+	}
+	p.trace.Select(traces.Selection{First: o.first, Length: time.Duration(o.minutes * float64(time.Minute)), Half: o.half})
+	return p, nil
+}
+
+// base fills in what all runs share.
+func (o *replayOptions) base(c *sim.Config, p *replayPlan) (err error) {
+	*c = sim.Config{Trace: p.trace, Jitter: -1, EventDelay: o.eventDelay}
+	if o.jitterSet {
+		c.Jitter = o.jitter
+	}
+	if c.Fleet, err = sim.ParseFleet(o.fleet, p.profiles); err != nil {
+		return err
+	}
+	if c.Assumed, err = oneOf("caches", o.caches, "exact", "assumed"); err != nil {
+		return err
+	}
+	if c.Known, err = oneOf("constants", o.constants, "learned", "known"); err != nil {
+		return err
+	}
+	if o.half != "" {
+		if _, err = oneOf("half", o.half, "even", "odd"); err != nil {
+			return err
+		}
+	}
+	c.SLO, err = parseSLO(o.slo)
+	switch {
+	case err != nil:
+		return err
+	case o.seeds < 1 || o.first < 0 || o.minutes < 0 || o.regret < 0 || o.parallel < 0 || o.jitter < 0 || o.eventDelay < 0 || o.workerPrice < 0:
+		return errors.New("--seeds is at least 1; --first, --minutes, --regret, --parallel, --jitter, --event-delay and --worker-price are not below 0")
+	case o.first > 0 && o.half != "" && p.trace.Sessions:
+		return errors.New("--first counts requests, --half splits by session: use one of them")
+	}
+	return nil
+}
+
+// oneOf tells whether a flag has the second of its two values.
+func oneOf(flag, value, first, second string) (bool, error) {
+	if value != first && value != second {
+		return false, fmt.Errorf("--%s %q is neither %s nor %s", flag, value, first, second)
+	}
+	return value == second, nil
+}
+
+// lists fills in what runs differ in.
+func (o *replayOptions) lists(s *sweep.Sweep, t *traces.Trace) (err error) {
+	s.Seeds = o.seeds
+	s.Policies = sched.PolicyNames()
+	if o.policies != "all" {
+		s.Policies = strings.Split(o.policies, ",")
+	}
+	for _, name := range s.Policies {
+		if sched.Policies[name] == nil {
+			return fmt.Errorf("--policies: unknown policy %q; there are: %s, or all", name, strings.Join(sched.PolicyNames(), ", "))
+		}
+	}
+	number := func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }
+	if s.Rates, err = parseList("rate", o.rates, number, func(v float64) bool { return v > 0 && v <= 1e6 }); err != nil {
+		return err
+	}
+	if s.Workers, err = parseList("workers", o.workers, strconv.Atoi, func(v int) bool { return v >= 1 && v <= 1000 }); err != nil {
+		return err
+	}
+	if s.AtOnce, err = parseList("at-once", o.atOnce, strconv.Atoi, func(v int) bool { return v >= 1 && v <= 100_000 }); err != nil {
+		return err
+	}
+	if s.Replicas, err = parseList("replicas", o.replicas, strconv.Atoi, func(v int) bool { return v >= 1 && v <= 100 }); err != nil {
+		return err
+	}
+	if s.ViewDelays, err = parseList("view-delay", o.delays, time.ParseDuration, func(v time.Duration) bool { return v >= 0 && v <= time.Hour }); err != nil {
+		return err
+	}
+	switch {
+	case len(s.AtOnce) > 0 && !t.Sessions:
+		return errors.New("--at-once is for traces of sessions; here every request has its own time")
+	case len(s.AtOnce) == 0 && t.Untimed:
+		s.AtOnce = []int{32}
+	}
+	return nil
+}
+
+func parseList[T any](flag, text string, parse func(string) (T, error), valid func(T) bool) (list []T, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		v, err := parse(strings.TrimSpace(part))
+		if err != nil || !valid(v) {
+			return nil, fmt.Errorf("--%s %q: %q is not a value for it", flag, text, part)
+		}
+		list = append(list, v)
+	}
+	return list, nil
+}
+
+// parseSLO reads "ttft=2s,tpot=50ms".
+func parseSLO(text string) (s sim.SLO, err error) {
+	s.Share = 0.95
+	if text == "" {
+		return s, nil
+	}
+	known := []string{"ttft", "tpot", "e2e", "share"}
+	for part := range strings.SplitSeq(text, ",") {
+		key, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		if !slices.Contains(known, key) {
+			return s, fmt.Errorf("--slo %q: unknown key %q; there are: %s", text, key, strings.Join(known, ", "))
+		}
+		if key == "share" {
+			if s.Share, err = strconv.ParseFloat(value, 64); err != nil || !(s.Share > 0 && s.Share <= 1) {
+				return s, fmt.Errorf("--slo %q: share %q is not above 0 and at most 1", text, value)
+			}
+			continue
+		}
+		d, err := time.ParseDuration(value)
+		if err != nil || d <= 0 {
+			return s, fmt.Errorf("--slo %q: %s is %q, not a time like 2s or 50ms", text, key, value)
+		}
+		switch key {
+		case "ttft":
+			s.TTFT = d
+		case "tpot":
+			s.TPOT = d
+		case "e2e":
+			s.E2E = d
+		}
+	}
+	if !s.Set() {
+		return s, fmt.Errorf("--slo %q promises nothing: ttft, tpot or e2e is needed", text)
+	}
+	return s, nil
+}
+
+// quoted writes arguments as a shell takes them.
+func quoted(args []string) (out []string) {
+	for _, a := range args {
+		if a == "" || strings.ContainsAny(a, " \t\n'\"\\$&|;<>()*?[]{}~#`!") {
+			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+		out = append(out, a)
+	}
+	return out
+}

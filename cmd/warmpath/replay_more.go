@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/sim"
+	"github.com/warmpath/warmpath/internal/sweep"
+	"github.com/warmpath/warmpath/internal/traces"
+)
+
+// fit makes the profile "fitted" from a decision log.
+func (p *replayPlan) fit(name string) error {
+	f, err := traces.Fit(name, p.options.skipBad)
+	if err != nil {
+		return err
+	}
+	p.profiles[f.Profile.Name] = f.Profile
+	file := sim.NewProfileFile(f.Profile)
+	p.fitted, p.fittedFrom = &file, *f
+	return nil
+}
+
+// printFitted shows the profile in the form that --profile reads.
+func printFitted(w io.Writer, p *sim.ProfileFile, f traces.Fitted) {
+	fmt.Fprintf(w, "fitted from %d prefills and %d answers of %d records; up to %d requests and %s tokens were on a worker at once.\n",
+		f.Prefills, f.Steps, f.Records, f.BatchSeen, thousands(f.ContextSeenMax))
+	fmt.Fprintln(w, "kv_tokens, batch_max and chunk_tokens are not in a log: set them to your engines' in a file for --profile:")
+	text, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		panic(err) // numbers and a name
+	}
+	fmt.Fprintf(w, "%s\n", text)
+}
+
+// printRegret replays the alternatives of each policy's first run.
+func (p *replayPlan) printRegret(ctx context.Context, w io.Writer, runs []*sweep.Run) error {
+	fmt.Fprintf(w, "choices held against every other worker from the same state, over %v, in request-seconds\n", sweep.RegretHorizon)
+	fmt.Fprintf(w, "%-16s %8s %10s %10s %10s %14s\n", "policy", "sampled", "best", "lost mean", "lost most", "saved on mean")
+	seen := map[string]bool{}
+	for _, r := range runs {
+		if r.Result == nil || seen[r.Config.Policy] {
+			continue
+		}
+		seen[r.Config.Policy] = true
+		all, err := sweep.Regrets(ctx, r, p.options.regret)
+		if err != nil {
+			return err
+		}
+		best, lost, ahead, most := 0, time.Duration(0), time.Duration(0), time.Duration(0)
+		for _, x := range all {
+			if x.Lost == 0 {
+				best++
+			}
+			lost, ahead, most = lost+x.Lost, ahead+x.Ahead, max(most, x.Lost)
+		}
+		n := time.Duration(max(1, len(all)))
+		fmt.Fprintf(w, "%-16s %8d %9.0f%% %10.3f %10.3f %14.3f\n", r.Config.Policy, len(all), 100*float64(best)/float64(n),
+			(lost / n).Seconds(), most.Seconds(), (ahead / n).Seconds())
+	}
+	fmt.Fprintln(w)
+	return nil
+}
+
+// knee is what a policy holds on one fleet.
+type knee struct {
+	policy  string
+	workers int
+	rate    float64 // the highest that meets the SLO; 0 none of those replayed
+	beyond  bool    // it met the SLO at all rates
+}
+
+// knees are the highest rates at which the SLO is met, by policy and size of the fleet. Points that differ in more are told apart by
+// being other rows of the same policy: the highest counts.
+func (p *replayPlan) knees(rows []*sweep.Row) (all []knee) {
+	slo := p.sweep.Base.SLO
+	for _, r := range rows {
+		i := slices.IndexFunc(all, func(k knee) bool { return k.policy == r.Policy && k.workers == len(r.At.Fleet) })
+		if i < 0 {
+			all = append(all, knee{policy: r.Policy, workers: len(r.At.Fleet), beyond: true})
+			i = len(all) - 1
+		}
+		if r.Of((*sim.Result).GoodShare).Mean >= slo.Share {
+			all[i].rate = max(all[i].rate, r.At.Rate)
+		} else {
+			all[i].beyond = false
+		}
+	}
+	return all
+}
+
+// printKnees says how far each policy goes, and what that is worth.
+func (p *replayPlan) printKnees(w io.Writer, rows []*sweep.Row) {
+	knees := p.knees(rows)
+	fmt.Fprintf(w, "highest rate at which %.0f %% of requests are good (--slo %s)\n", 100*p.sweep.Base.SLO.Share, p.options.slo)
+	for _, k := range knees {
+		switch {
+		case k.rate == 0:
+			fmt.Fprintf(w, "%-16s %4d workers  none of these rates\n", k.policy, k.workers)
+		case k.beyond:
+			fmt.Fprintf(w, "%-16s %4d workers  %g or more\n", k.policy, k.workers, k.rate)
+		default:
+			fmt.Fprintf(w, "%-16s %4d workers  %g\n", k.policy, k.workers, k.rate)
+		}
+	}
+	for _, s := range p.savings(knees) {
+		fmt.Fprintln(w, s)
+	}
+	fmt.Fprintln(w)
+}
+
+// savings compares the fewest workers with which each policy holds a rate.
+func (p *replayPlan) savings(knees []knee) (lines []string) {
+	for _, rate := range p.sweep.Rates {
+		fewest := map[string]int{}
+		for _, k := range knees {
+			if n, ok := fewest[k.policy]; k.rate >= rate && (!ok || k.workers < n) {
+				fewest[k.policy] = k.workers
+			}
+		}
+		ours, ok := fewest[p.sweep.Policies[0]]
+		if i := slices.Index(p.sweep.Policies, "warm-cost"); i >= 0 {
+			ours, ok = fewest["warm-cost"]
+		}
+		if !ok {
+			continue
+		}
+		for _, policy := range p.sweep.Policies {
+			if n, ok := fewest[policy]; ok && n > ours {
+				line := fmt.Sprintf("rate %g: %d workers instead of %d under %s", rate, ours, n, policy)
+				if p.options.workerPrice > 0 {
+					line += fmt.Sprintf(", %.2f an hour less", p.options.workerPrice*float64(n-ours))
+				}
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/cost"
+	"github.com/warmpath/warmpath/internal/sim"
+	"github.com/warmpath/warmpath/internal/sweep"
+	"github.com/warmpath/warmpath/internal/traces"
+)
+
+// replayPlan is a replay that can be run.
+type replayPlan struct {
+	options  *replayOptions
+	command  string // that makes it again
+	trace    *traces.Trace
+	profiles map[string]cost.Profile
+	sweep    sweep.Sweep
+
+	fitted     *sim.ProfileFile // by --fit
+	fittedFrom traces.Fitted
+}
+
+// progressEvery is the time between two progress lines on a terminal; elsewhere there are none.
+const progressEvery = 250 * time.Millisecond
+
+// reportSamples is how many times the load is noted for a report, about.
+const reportSamples = 240
+
+func (p *replayPlan) run(ctx context.Context, stdout, stderr io.Writer) error {
+	began := time.Now()
+	if p.fitted != nil {
+		printFitted(stderr, p.fitted, p.fittedFrom)
+	}
+	if err := p.trace.Load(traceBytesMax); err != nil {
+		return err
+	}
+	if p.options.out != "" {
+		p.sweep.Base.SampleEvery = p.sampleEvery(ctx)
+	}
+	runs := p.sweep.Runs()
+	stop := p.progress(stderr, runs, began)
+	lines := p.lines(stdout)
+	done := 0
+	err := sweep.Do(ctx, runs, p.options.parallel, func(r *sweep.Run) {
+		done++
+		lines(r)
+	})
+	stop()
+	if err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	rows := sweep.Compare(runs)
+	if !p.options.json && !p.options.csv {
+		p.table(stdout, rows)
+	}
+	if err == nil && p.options.regret > 0 {
+		err = p.printRegret(ctx, stdout, runs)
+	}
+	if n := p.trace.Skipped(); n > 0 {
+		fmt.Fprintf(stderr, "%d bad lines of %s were left out\n", n, p.trace.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("interrupted after %d of %d runs", done, len(runs))
+	}
+	if !p.options.quiet {
+		fmt.Fprintf(stderr, "%d runs, %.1f virtual hours, in %v\n", len(runs), sweep.Virtual(runs).Hours(), time.Since(began).Round(100*time.Millisecond))
+	}
+	return nil
+}
+
+// sampleEvery is the time between samples of a report: the trace's length over their number.
+func (p *replayPlan) sampleEvery(ctx context.Context) time.Duration {
+	const most = 10_000_000 // requests that are looked at to find the length
+	r, err := p.trace.Reader(1)
+	if err != nil {
+		return time.Minute
+	}
+	defer r.Close()
+	var q traces.Request
+	var length, thinking time.Duration
+	for range most {
+		if ctx.Err() != nil || r.Next(&q) != nil {
+			break
+		}
+		length, thinking = max(length, q.At), thinking+q.Think
+	}
+	for _, atOnce := range p.sweep.AtOnce {
+		length = max(length, thinking/time.Duration(atOnce))
+	}
+	return max(time.Second, length/reportSamples).Round(time.Second)
+}
+
+// progress keeps a line on the terminal that says how far the runs are, until the returned function is called.
+func (p *replayPlan) progress(w io.Writer, runs []*sweep.Run, began time.Time) (stop func()) {
+	file, ok := w.(*os.File)
+	if info, err := statOf(file, ok); p.options.quiet || err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return func() {}
+	}
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(progressEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-end:
+				fmt.Fprint(w, "\r\x1b[K")
+				return
+			case <-tick.C:
+				fmt.Fprintf(w, "\r\x1b[K%s", progressLine(runs, time.Since(began)))
+			}
+		}
+	}()
+	return func() { close(end); <-ended }
+}
+
+func statOf(f *os.File, ok bool) (os.FileInfo, error) {
+	if !ok {
+		return nil, os.ErrInvalid
+	}
+	return f.Stat()
+}
+
+func progressLine(runs []*sweep.Run, took time.Duration) string {
+	done := 0
+	for _, r := range runs {
+		if r.Done() {
+			done++
+		}
+	}
+	line := fmt.Sprintf("replay: %d of %d runs, %.1f virtual hours a second", done, len(runs), sweep.Virtual(runs).Hours()/took.Seconds())
+	if done > 0 {
+		left := time.Duration(float64(took) * float64(len(runs)-done) / float64(done))
+		line += fmt.Sprintf(", about %v left", left.Round(time.Second))
+	}
+	return line
+}

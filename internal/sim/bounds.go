@@ -1,0 +1,267 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/cost"
+	"github.com/warmpath/warmpath/internal/prefix"
+	"github.com/warmpath/warmpath/internal/traces"
+)
+
+// Bounds are what was possible for a trace, a rate and a fleet, whatever the policy. 0 is not known.
+type Bounds struct {
+	// HitRate is of one cache without end, for all workers. PooledHitRate is of one cache as large as all of the fleet's together, least
+	// recently used out first; BestHitRate of the same when what is needed last goes out first (Belady 1966). Both serve requests in the
+	// order in which they come.
+	HitRate, PooledHitRate, BestHitRate float64
+	// PrefillSeconds is the prefill that is left at HitRate, spread evenly over the fleet; Utilisation is its share of the time in which
+	// requests come.
+	PrefillSeconds, Utilisation float64
+	// TTFT in seconds is below the mean of any policy: that of shortest remaining work first on one server as fast as the fleet
+	// (Schrage 1968), at HitRate, and never less than the prefills themselves take on the fastest worker.
+	TTFT float64
+	// TPOT and E2E are means in seconds of requests that have the fastest worker to themselves; E2E has TTFT in front.
+	TPOT, E2E float64
+	// Session is the mean time of a session in which every request has the fastest worker to itself at HitRate.
+	Session float64
+}
+
+// boundRequestsMax and boundBlocksMax bound what is kept to work bounds out; a longer trace goes without.
+const (
+	boundRequestsMax = 2_000_000
+	boundBlocksMax   = 30_000_000
+)
+
+// asked is one request as bounds see it.
+type asked struct {
+	at             time.Duration
+	prompt, cached int // cached without end
+	output         int
+	from, to       int // its blocks
+}
+
+// study is the trace as bounds see it.
+type study struct {
+	config Config
+	all    []asked
+	blocks []int32 // of all prompts, by number
+	known  map[prefix.Key]int32
+	bound  Bounds
+}
+
+// FindBounds works out what was possible. Bounds of traces that are too long are left 0.
+func FindBounds(ctx context.Context, c Config) (Bounds, error) {
+	c = c.withDefaults()
+	s := &study{config: c, known: make(map[prefix.Key]int32)}
+	whole, err := s.read(ctx)
+	if err != nil || !whole || len(s.all) == 0 {
+		return Bounds{}, err
+	}
+	s.alone()
+	if c.Trace.Sessions {
+		return s.bound, nil // when they come depends on the policy
+	}
+	slices.SortStableFunc(s.all, func(a, b asked) int { return cmp.Compare(a.at, b.at) })
+	capacity := 0
+	for _, p := range c.Fleet {
+		capacity += p.KVTokensMax / c.Trace.BlockTokens
+	}
+	s.bound.PooledHitRate = s.pooled(newLRU(len(s.known), capacity))
+	s.bound.BestHitRate = s.pooled(newBelady(s.inOrder(), len(s.known), capacity))
+	if ttft := s.shortestFirst(); ttft > s.bound.TTFT {
+		s.bound.E2E += ttft - s.bound.TTFT
+		s.bound.TTFT = ttft
+	}
+	return s.bound, ctx.Err()
+}
+
+// read takes in the trace as a run would see it. whole is false when it is too long.
+func (s *study) read(ctx context.Context) (whole bool, err error) {
+	reader, err := s.config.Trace.Reader(s.config.Seed)
+	if err != nil {
+		return false, err
+	}
+	defer reader.Close()
+	chance := arrivalChance(s.config.Seed)
+	most := capacity(s.config.Fleet)
+	var q traces.Request
+	var keys []prefix.Key
+	broken := false
+	for ctx.Err() == nil {
+		if err := reader.Next(&q); err == io.EOF {
+			break
+		} else if err != nil {
+			return false, err
+		}
+		at := s.config.arrival(q.At, chance)
+		broken = broken && q.Follows || q.Prompt+q.Output > most
+		if broken {
+			continue // it is refused, and what would have followed never comes
+		}
+		keys = q.Keys(keys[:0])
+		if len(s.all) >= boundRequestsMax || len(s.blocks)+len(keys) > boundBlocksMax {
+			return false, nil
+		}
+		s.add(at, &q, keys)
+	}
+	return true, ctx.Err()
+}
+
+func (s *study) add(at time.Duration, q *traces.Request, keys []prefix.Key) {
+	block := s.config.Trace.BlockTokens
+	a := asked{at: at, prompt: q.Prompt, output: q.Output, from: len(s.blocks)}
+	full := min(len(keys), q.Prompt/block)
+	hits, leading := 0, true
+	for i, k := range keys {
+		n, ok := s.known[k]
+		if !ok {
+			n = int32(len(s.known))
+			s.known[k] = n
+		}
+		if leading = leading && ok && i < (q.Prompt-1)/block; leading {
+			hits++
+		}
+		if i < full {
+			s.blocks = append(s.blocks, n)
+		}
+	}
+	a.to, a.cached = len(s.blocks), hits*block
+	s.all = append(s.all, a)
+}
+
+// alone works out what each request takes with a worker to itself.
+func (s *study) alone() {
+	kinds := distinct(s.config.Fleet)
+	b := &s.bound
+	prompts, cached, gaps := 0, 0, 0
+	var tpot float64
+	for i := range s.all {
+		a := &s.all[i]
+		prompts += a.prompt
+		cached += a.cached
+		ttft := least(kinds, func(k cost.Constants) float64 { return k.Prefill(a.prompt-a.cached, a.cached) })
+		b.TTFT += ttft
+		b.E2E += ttft
+		if a.output > 1 {
+			gap := least(kinds, func(k cost.Constants) float64 { return k.Step(1, float64(a.prompt)+float64(a.output)/2) })
+			tpot += gap
+			gaps++
+			b.E2E += gap * float64(a.output-1)
+		}
+	}
+	n := float64(len(s.all))
+	b.HitRate = float64(cached) / float64(prompts)
+	b.TTFT, b.E2E, b.TPOT = b.TTFT/n, b.E2E/n, ratio(tpot, float64(gaps))
+}
+
+// distinct are the kinds of workers in a fleet.
+func distinct(fleet []cost.Profile) (kinds []cost.Constants) {
+	for _, p := range fleet {
+		if !slices.Contains(kinds, p.Constants) {
+			kinds = append(kinds, p.Constants)
+		}
+	}
+	return kinds
+}
+
+func least(kinds []cost.Constants, f func(cost.Constants) float64) float64 {
+	best := f(kinds[0])
+	for _, k := range kinds[1:] {
+		best = min(best, f(k))
+	}
+	return best
+}
+
+// shortestFirst is the mean time until all of a request's prefill is done, on one server that does the fleet's work: it works on the
+// request with the least left. No fleet and no order does better on the mean.
+func (s *study) shortestFirst() float64 {
+	fastest, speed := combined(s.config.Fleet)
+	var waiting floatHeap // remaining seconds, on the one server
+	var now, sum, total float64
+	run := func(until float64) {
+		for len(waiting) > 0 && now < until {
+			if left := waiting[0].left; now+left > until {
+				waiting[0].left -= until - now
+				now = until
+				return
+			}
+			now += waiting[0].left
+			sum += now - waiting[0].came
+			waiting.pop()
+		}
+		now = max(now, until)
+	}
+	for i := range s.all {
+		a := &s.all[i]
+		came := a.at.Seconds()
+		run(came)
+		u, h := float64(a.prompt-a.cached), float64(a.cached)
+		work := (fastest.A + fastest.B*u + fastest.C*u*(u+2*h)) / speed
+		total += work
+		waiting.push(remaining{work, came})
+	}
+	for len(waiting) > 0 {
+		now += waiting[0].left
+		sum += now - waiting[0].came
+		waiting.pop()
+	}
+	s.bound.PrefillSeconds = total
+	s.bound.Utilisation = ratio(total, (s.all[len(s.all)-1].at - s.all[0].at).Seconds())
+	return sum / float64(len(s.all))
+}
+
+// combined is one server that is at least as fast as the fleet: constants of which none is above any worker's, and how many times as
+// fast it is.
+func combined(fleet []cost.Profile) (fastest cost.Constants, speed float64) {
+	fastest = fleet[0].Constants
+	for _, p := range fleet {
+		fastest.A, fastest.B, fastest.C = min(fastest.A, p.A), min(fastest.B, p.B), min(fastest.C, p.C)
+	}
+	for _, p := range fleet {
+		speed += max(ratio(fastest.A, p.A), fastest.B/p.B, ratio(fastest.C, p.C))
+	}
+	return fastest, speed
+}
+
+type remaining struct{ left, came float64 }
+
+// floatHeap is a heap of what is left to do.
+type floatHeap []remaining
+
+func (h *floatHeap) push(r remaining) {
+	*h = append(*h, r)
+	a := *h
+	for i := len(a) - 1; i > 0; {
+		up := (i - 1) / 2
+		if a[up].left <= a[i].left {
+			break
+		}
+		a[i], a[up] = a[up], a[i]
+		i = up
+	}
+}
+
+func (h *floatHeap) pop() {
+	a := *h
+	last := len(a) - 1
+	a[0] = a[last]
+	a = a[:last]
+	*h = a
+	for i := 0; ; {
+		least := i
+		for down := 2*i + 1; down <= 2*i+2 && down < last; down++ {
+			if a[down].left < a[least].left {
+				least = down
+			}
+		}
+		if least == i {
+			return
+		}
+		a[i], a[least] = a[least], a[i]
+		i = least
+	}
+}

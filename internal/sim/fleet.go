@@ -1,0 +1,124 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/warmpath/warmpath/internal/cost"
+)
+
+// workersMax bounds a simulated fleet.
+const workersMax = 1000
+
+// ParseFleet reads "h100-8b:6,a100-8b:2": profiles and how many workers each has, 1 unless said. Beside the known profiles there are
+// those of more.
+func ParseFleet(text string, more map[string]cost.Profile) ([]cost.Profile, error) {
+	var fleet []cost.Profile
+	for part := range strings.SplitSeq(text, ",") {
+		name, count, counted := strings.Cut(strings.TrimSpace(part), ":")
+		p, ok := more[name]
+		if !ok {
+			p, ok = cost.Profiles[name]
+		}
+		if !ok {
+			return nil, fmt.Errorf("fleet %q: unknown profile %q; there are: %s", text, name, strings.Join(profileNames(more), ", "))
+		}
+		n := 1
+		if counted {
+			var err error
+			if n, err = strconv.Atoi(count); err != nil || n < 1 || n > workersMax {
+				return nil, fmt.Errorf("fleet %q: %q workers of %s; it is a number from 1 to %d", text, count, name, workersMax)
+			}
+		}
+		for range n {
+			fleet = append(fleet, p)
+		}
+	}
+	if len(fleet) > workersMax {
+		return nil, fmt.Errorf("fleet %q: %d workers, more than %d", text, len(fleet), workersMax)
+	}
+	return fleet, nil
+}
+
+func profileNames(more map[string]cost.Profile) []string {
+	names := slices.Collect(maps.Keys(cost.Profiles))
+	names = append(names, slices.Collect(maps.Keys(more))...)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Scale makes a fleet of so many workers in the same proportions: the profiles in turn, as evenly as they stand.
+func Scale(fleet []cost.Profile, workers int) []cost.Profile {
+	scaled := make([]cost.Profile, workers)
+	for i := range scaled {
+		scaled[i] = fleet[i*len(fleet)/workers]
+	}
+	return scaled
+}
+
+// FleetName is the fleet as ParseFleet reads it.
+func FleetName(fleet []cost.Profile) string {
+	var parts []string
+	for i := 0; i < len(fleet); {
+		n := i
+		for n < len(fleet) && fleet[n].Name == fleet[i].Name {
+			n++
+		}
+		parts = append(parts, fmt.Sprintf("%s:%d", fleet[i].Name, n-i))
+		i = n
+	}
+	return strings.Join(parts, ",")
+}
+
+// ProfileFile is a profile as it is kept in a file: times in milliseconds, as profiles are published.
+type ProfileFile struct {
+	Name        string  `json:"name"`
+	A           float64 `json:"a_ms"`
+	B           float64 `json:"b_ms"`
+	C           float64 `json:"c_ms"`
+	D0          float64 `json:"d0_ms"`
+	D1          float64 `json:"d1_ms"`
+	D2          float64 `json:"d2_ms"`
+	KVTokensMax int     `json:"kv_tokens"`
+	BatchMax    int     `json:"batch_max"`
+	ChunkTokens int     `json:"chunk_tokens"`
+	BlockTokens int     `json:"block_tokens"`
+}
+
+// NewProfileFile is what is written of a profile.
+func NewProfileFile(p cost.Profile) ProfileFile {
+	k := p.Constants.Scaled(1000)
+	return ProfileFile{p.Name, k.A, k.B, k.C, k.D0, k.D1, k.D2, p.KVTokensMax, p.BatchMax, p.ChunkTokens, p.BlockTokens}
+}
+
+// ReadProfile reads a profile from a JSON file. Limits that it does not name are those of the published profiles.
+func ReadProfile(path string) (cost.Profile, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return cost.Profile{}, err
+	}
+	usual := cost.Profiles["h100-8b"]
+	f := ProfileFile{KVTokensMax: usual.KVTokensMax, BatchMax: usual.BatchMax, ChunkTokens: usual.ChunkTokens, BlockTokens: usual.BlockTokens}
+	d := json.NewDecoder(strings.NewReader(string(text)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&f); err != nil {
+		return cost.Profile{}, fmt.Errorf("profile %s: %w", path, err)
+	}
+	for what, v := range map[string]float64{"a_ms": f.A, "c_ms": f.C, "d1_ms": f.D1, "d2_ms": f.D2} {
+		if v < 0 {
+			return cost.Profile{}, fmt.Errorf("profile %s: %s is %v, below 0", path, what, v)
+		}
+	}
+	if f.Name == "" || f.B <= 0 || f.D0 <= 0 || min(f.KVTokensMax, f.BatchMax, f.ChunkTokens, f.BlockTokens) < 1 || f.KVTokensMax < f.BlockTokens {
+		return cost.Profile{}, fmt.Errorf("profile %s: name, b_ms, d0_ms, kv_tokens, batch_max, chunk_tokens and block_tokens are needed and above 0", path)
+	}
+	return cost.Profile{
+		Name: f.Name, Constants: cost.Constants{A: f.A, B: f.B, C: f.C, D0: f.D0, D1: f.D1, D2: f.D2}.Scaled(1e-3),
+		KVTokensMax: f.KVTokensMax, BatchMax: f.BatchMax, ChunkTokens: f.ChunkTokens, BlockTokens: f.BlockTokens,
+	}, nil
+}

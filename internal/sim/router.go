@@ -1,0 +1,224 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/cost"
+	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/prefix"
+	"github.com/warmpath/warmpath/internal/sched"
+)
+
+// scrapeEvery is the time between two looks at the engines' counts, as in production.
+const scrapeEvery = time.Second
+
+// modelName is what all simulated engines serve.
+const modelName = "m"
+
+// gapsMax is how many token gaps of a request are looked at.
+const gapsMax = 256
+
+// router is the production router's rooms, as its gate holds them.
+type router struct {
+	lab     *lab
+	number  int
+	fleet   *fleet.Fleet
+	index   *prefix.Index // nil when caches are known
+	sched   *sched.Scheduler
+	workers []*fleet.Worker // as in lab.workers
+	held    []int32
+	gaps    []float32
+}
+
+func newRouter(l *lab, number int) *router {
+	c := &l.config
+	r := &router{lab: l, number: number, fleet: fleet.New(fleet.DefaultOptions()), held: make([]int32, len(l.workers))}
+	options := cost.DefaultOptions()
+	if c.Known {
+		options.Fixed = true
+		for _, p := range c.Fleet {
+			options.Engines[p.Name] = p.Constants
+		}
+	}
+	ratio := cost.NewRatio()
+	if c.Assumed {
+		bytes := int64(0)
+		for _, p := range c.Fleet {
+			bytes += int64(p.KVTokensMax / c.Trace.BlockTokens)
+		}
+		r.index = prefix.New(prefix.Options{BytesMax: max(prefix.DefaultOptions().BytesMax, 128*bytes)})
+	}
+	for i, w := range l.workers {
+		fw, err := r.fleet.Add(fmt.Sprintf("w%d", i), fmt.Sprintf("http://w%d", i), at(0))
+		if err != nil {
+			panic(err) // the ids are ours
+		}
+		info := fleet.Info{
+			Engine: "vllm", Models: []fleet.Model{{ID: modelName}}, BlockTokens: min(w.profile.BlockTokens, assumedBlock),
+			KVTokensMax: w.profile.KVTokensMax, SlotsMax: w.profile.BatchMax, At: at(0),
+		}
+		if c.Known {
+			info.Engine = w.profile.Name
+		}
+		fw.SetInfo(info)
+		if r.index != nil {
+			r.index.SetCapacity(fw.Slot, int64(w.profile.KVTokensMax)*promptBytes)
+		}
+		r.workers = append(r.workers, fw)
+	}
+	r.sched = sched.New(r.fleet, r.index, cost.NewBook(options), cost.NewOutputs(0), ratio,
+		sched.Options{Policy: c.Policy, Seed: c.Seed + uint64(number)<<32})
+	return r
+}
+
+// assumedBlock is the tokens of a block of the engines that are simulated.
+const assumedBlock = 16
+
+// at is virtual time as the rooms want it.
+func at(d time.Duration) time.Time { return time.Unix(1_700_000_000, 0).Add(d) }
+
+// place chooses a worker and reserves there; nil when nobody takes the request.
+func (r *router) place(f *flight) *worker {
+	if r.lab.config.ViewDelay == 0 {
+		r.catchUp()
+	}
+	q := &f.request
+	request := sched.Request{
+		Model: modelName, Chain: f.chain, Bytes: q.Prompt * promptBytes, PromptTokens: q.Prompt,
+		SessionKey: q.Session, Streamed: true, Generates: q.Output > 0,
+	}
+	if r.index == nil {
+		request.Held = r.cached(f)
+	}
+	if x := r.lab.config.Force; x != nil && x.Request == r.lab.placed && x.Worker >= 0 {
+		request.Only = r.workers[x.Worker].ID
+	}
+	now := at(r.lab.now)
+	d, reservation, err := r.sched.Place(now, request)
+	if err != nil {
+		return nil
+	}
+	f.course = sched.Follow(&d, reservation, now)
+	r.lab.result.decided(r.lab, &d)
+	return r.lab.workers[d.Worker.Slot]
+}
+
+// catchUp tells the fleet of the tokens that were generated since the last request came: what streams would have told by now.
+func (r *router) catchUp() {
+	for _, w := range r.lab.workers {
+		ahead := w.core.Decoded(r.lab.now)
+		for _, f := range w.flights {
+			f.tell(r, ahead)
+		}
+	}
+}
+
+func (f *flight) tell(r *router, ahead int) {
+	if f.router != r || f.sequence.Generated == 0 {
+		return
+	}
+	if n := f.sequence.Generated + ahead; n > f.told {
+		f.course.Reservation().Generated(n - f.told)
+		f.told = n
+	}
+}
+
+// cached is how many leading blocks each worker holds, or will by the time that it comes to this request: what was sent there and
+// waits counts too, as far as this router sent it.
+func (r *router) cached(f *flight) []int32 {
+	for i, w := range r.lab.workers {
+		n := 0
+		if w.view != nil {
+			n = w.view.depth(r.lab.now, f.chain.Keys)
+		} else {
+			n = w.core.Cached(f.chain.Keys)
+		}
+		if n < len(f.chain.Keys) {
+			others := w.waiting
+			if w.view != nil {
+				others = w.flights
+			}
+			for _, o := range others {
+				if o.router == r {
+					n = max(n, common(f.chain.Keys, o.chain.Keys))
+				}
+			}
+		}
+		r.held[i] = int32(n)
+	}
+	return r.held
+}
+
+// common is the length of the common prefix; keys are chained, so those behind a difference differ too.
+func common(a, b []prefix.Key) int {
+	low, high := 0, min(len(a), len(b))
+	if high == 0 || a[0] != b[0] {
+		return 0
+	}
+	for low < high {
+		if middle := (low + high) / 2; a[middle] == b[middle] {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low
+}
+
+func (r *router) firstToken(f *flight) {
+	f.course.FirstToken(at(f.sequence.FirstToken))
+}
+
+// ended releases and learns, as the router does when an answer is complete.
+func (r *router) ended(f *flight) {
+	s := &f.sequence
+	end := at(s.Finished)
+	r.sched.Release(&f.course, f.chain, end, fleet.Succeeded, true)
+	lesson := sched.Lesson{
+		Model: modelName, Chain: f.chain, Streamed: true, Whole: true, PromptTokens: s.PromptTokens, Counted: true,
+		CachedTokens: s.CachedTokens, Reported: true, Generated: s.Generated, FirstToken: at(s.FirstToken), Ended: end,
+	}
+	if !r.lab.config.Known {
+		r.gaps = f.worker.steps.gaps(r.gaps[:0], s.FirstToken, s.Finished, gapsMax)
+		lesson.Gaps = r.gaps
+	}
+	r.sched.Learn(&f.course, lesson)
+}
+
+// failed gives back what a request that its engine refused had reserved.
+func (r *router) failed(f *flight) {
+	r.sched.Release(&f.course, f.chain, at(r.lab.now), fleet.Refused, false)
+}
+
+// observation is one scrape of all engines, on its way to a router.
+type observation struct{ counts []fleet.Counts }
+
+// scrape reads every engine's counts, as telemetry does.
+func (r *router) scrape() {
+	o := &observation{}
+	for i, w := range r.lab.workers {
+		o.counts = append(o.counts, fleet.Counts{
+			Running: w.core.Running(), Waiting: w.core.Waiting(), KVUsage: w.core.KVUsage(),
+			Has: fleet.HasRunning | fleet.HasWaiting | fleet.HasKVUsage, OursBefore: r.workers[i].InFlight(), At: at(r.lab.now),
+		})
+	}
+	if d := r.lab.config.ViewDelay; d > 0 {
+		r.lab.events.push(event{at: r.lab.now + d, kind: noticeCounts, router: r, counts: o})
+		return
+	}
+	r.observe(o)
+}
+
+func (r *router) observe(o *observation) {
+	if r.lab.config.ViewDelay > 0 {
+		for _, w := range r.lab.workers {
+			for _, f := range w.flights {
+				f.tell(r, 0)
+			}
+		}
+	}
+	for i, w := range r.workers {
+		w.Observe(o.counts[i])
+	}
+}

@@ -1,0 +1,196 @@
+// Package sweep runs a replay at many points, under many policies and with several seeds, on all cores, and compares.
+//
+//	s := sweep.Sweep{Base: config, Policies: []string{"warm-cost", "round-robin"}, Rates: []float64{1, 1.5}, Seeds: 3}
+//	runs := s.Runs()
+//	err := sweep.Do(ctx, runs, 0, func(r *sweep.Run) { ... }) // in the order of runs, as soon as those before are done
+//	for _, row := range sweep.Compare(runs) { ... }
+package sweep
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/cost"
+	"github.com/warmpath/warmpath/internal/sim"
+)
+
+// Sweep is what to run: every combination of its lists. An empty list is Base's own value.
+type Sweep struct {
+	Base       sim.Config
+	Policies   []string
+	Workers    []int // sizes of the fleet, scaled in its proportions
+	Rates      []float64
+	AtOnce     []int
+	ViewDelays []time.Duration
+	Replicas   []int
+	Seeds      int // 1, 2, ... so many
+}
+
+// Point is one combination but for policy and seed: what is compared at it.
+type Point struct {
+	Fleet     []cost.Profile
+	Rate      float64
+	AtOnce    int
+	ViewDelay time.Duration
+	Replicas  int
+}
+
+// String names the point in one line.
+func (p Point) String() string {
+	parts := []string{sim.FleetName(p.Fleet), fmt.Sprintf("rate %g", p.Rate)}
+	if p.AtOnce > 0 {
+		parts[1] = fmt.Sprintf("%d sessions at once", p.AtOnce)
+	}
+	if p.ViewDelay > 0 {
+		parts = append(parts, fmt.Sprintf("seen %v late", p.ViewDelay))
+	}
+	if p.Replicas > 1 {
+		parts = append(parts, fmt.Sprintf("%d routers", p.Replicas))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Run is one replay and, once it is done, what came of it.
+type Run struct {
+	Point  int // index of the point, in the order of the sweep
+	At     Point
+	Config sim.Config
+	Result *sim.Result // nil until it is done
+	Took   time.Duration
+
+	bounds *shared // of all runs of the point and seed
+	free   bool    // of bounds
+	now    atomic.Int64
+	done   atomic.Bool
+}
+
+// shared is worked out by whoever comes first.
+type shared struct {
+	once   sync.Once
+	bounds sim.Bounds
+	err    error
+}
+
+func (s *shared) find(ctx context.Context, c sim.Config) {
+	s.once.Do(func() { s.bounds, s.err = sim.FindBounds(ctx, c) })
+}
+
+func or[T any](list []T, one T) []T {
+	if len(list) == 0 {
+		return []T{one}
+	}
+	return list
+}
+
+// Runs lists them: by point, then by seed, then by policy.
+func (s Sweep) Runs() (runs []*Run) {
+	b := s.Base
+	point := 0
+	for _, n := range or(s.Workers, len(b.Fleet)) {
+		for _, atOnce := range or(s.AtOnce, b.AtOnce) {
+			for _, rate := range or(s.Rates, b.Rate) {
+				for _, delay := range or(s.ViewDelays, b.ViewDelay) {
+					for _, replicas := range or(s.Replicas, max(1, b.Replicas)) {
+						p := Point{Fleet: b.Fleet, Rate: rate, AtOnce: atOnce, ViewDelay: delay, Replicas: replicas}
+						if n != len(b.Fleet) {
+							p.Fleet = sim.Scale(b.Fleet, n)
+						}
+						runs = append(runs, s.at(p, point)...)
+						point++
+					}
+				}
+			}
+		}
+	}
+	return runs
+}
+
+func (s Sweep) at(p Point, number int) (runs []*Run) {
+	c := s.Base
+	c.Fleet, c.Rate, c.AtOnce, c.ViewDelay, c.Replicas = p.Fleet, p.Rate, p.AtOnce, p.ViewDelay, p.Replicas
+	for seed := range max(1, s.Seeds) {
+		bounds := new(shared)
+		for _, policy := range or(s.Policies, c.Policy) {
+			c.Seed, c.Policy = uint64(seed+1), policy
+			r := &Run{Point: number, At: p, Config: c, bounds: bounds}
+			r.Config.Progress = func(now time.Duration) { r.now.Store(int64(now)) }
+			runs = append(runs, r)
+		}
+	}
+	return runs
+}
+
+// Done says that the run is, and that its result can be read.
+func (r *Run) Done() bool { return r.done.Load() }
+
+// Virtual is the time that all runs have simulated so far.
+func Virtual(runs []*Run) (sum time.Duration) {
+	for _, r := range runs {
+		sum += time.Duration(r.now.Load())
+	}
+	return sum
+}
+
+// Do makes the runs, parallel at a time (0: as many as there are processors), and calls done for each in the order of runs. The first
+// error ends it; runs that the context cut short are not done.
+func Do(ctx context.Context, runs []*Run, parallel int, done func(*Run)) error {
+	if parallel <= 0 {
+		parallel = runtime.GOMAXPROCS(0)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	finished := make([]chan struct{}, len(runs))
+	for i := range finished {
+		finished[i] = make(chan struct{})
+	}
+	var workers sync.WaitGroup
+	for range min(parallel, len(runs)) {
+		workers.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(runs) {
+					return
+				}
+				if err := runs[i].do(ctx); err != nil {
+					cancel(err)
+				}
+				close(finished[i])
+			}
+		})
+	}
+	for i, r := range runs {
+		<-finished[i]
+		if r.Result != nil {
+			done(r)
+		}
+	}
+	workers.Wait()
+	return context.Cause(ctx)
+}
+
+func (r *Run) do(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	if !r.free {
+		r.bounds.find(ctx, r.Config)
+	}
+	if r.bounds.err != nil {
+		return r.bounds.err
+	}
+	began := time.Now()
+	result, err := sim.Run(ctx, r.Config)
+	if err != nil {
+		return err
+	}
+	result.Bounds = r.bounds.bounds
+	r.Result, r.Took = result, time.Since(began)
+	r.done.Store(true)
+	return nil
+}

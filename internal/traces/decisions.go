@@ -1,0 +1,96 @@
+package traces
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/declog"
+)
+
+// decisions reads a router's decision log. A block there is a run of bytes, also cut where messages end: here all are taken to be of the
+// same tokens, as many as they have on the mean.
+type decisions struct {
+	blockTokens int
+	start       time.Time
+	last        time.Duration
+	numbers     []uint64
+}
+
+// logBlockTokens is the mean tokens of a block in the records that stand in the log's head.
+func logBlockTokens(head []byte) int {
+	tokens, blocks := 0, 0
+	reader := declog.NewReader(bytes.NewReader(head))
+	var numbers []uint64
+	for {
+		var r declog.Record
+		err := reader.Next(&r)
+		var bad *declog.LineError
+		if errors.As(err, &bad) {
+			continue // a bad line is told of when it is read, and the last one here is cut
+		}
+		if err != nil {
+			break
+		}
+		if numbers = r.Numbers(numbers[:0]); len(numbers) > 0 && !r.BlocksCut {
+			tokens += promptTokens(&r)
+			blocks += len(numbers)
+		}
+	}
+	if blocks == 0 {
+		return textBlockBytes / textTokenBytes
+	}
+	return max(1, (tokens+blocks/2)/blocks)
+}
+
+func promptTokens(r *declog.Record) int {
+	if r.Metered && r.PromptTokens > 0 {
+		return r.PromptTokens
+	}
+	return r.PromptTokensEst
+}
+
+// parse takes a record. What was never answered and has no length is no load, and is left out. Records are in order of their end: their
+// arrivals are sorted by the caller.
+func (d *decisions) parse(line []byte, into []Request) ([]Request, error) {
+	var r declog.Record
+	if err := declog.NewReader(bytes.NewReader(line)).Next(&r); err != nil {
+		if err == io.EOF {
+			return into, nil
+		}
+		var bad *declog.LineError
+		if errors.As(err, &bad) {
+			return into, bad.Err
+		}
+		return into, err
+	}
+	prompt := promptTokens(&r)
+	if prompt <= 0 {
+		return into, nil
+	}
+	output := r.StreamedTokenCount
+	if r.Metered {
+		output = r.CompletionTokens
+	}
+	if err := checkLengths(prompt, output); err != nil {
+		return into, err
+	}
+	if d.start.IsZero() {
+		d.start = r.Time
+	}
+	q := Request{At: r.Time.Sub(d.start), Prompt: prompt, Output: output}
+	if r.Session != "" {
+		q.Session = hash(r.Session)
+		if n, err := strconv.ParseUint(r.Session, 16, 64); err == nil {
+			q.Session = n
+		}
+	}
+	own := mix(hash(r.Boot)) // numbers compare within one life of the router
+	d.numbers = r.Numbers(d.numbers[:0])
+	for _, n := range d.numbers[:min(len(d.numbers), prompt/d.blockTokens)] {
+		q.Blocks = appendName(q.Blocks, own+n)
+	}
+	return append(into, q), nil
+}

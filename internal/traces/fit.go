@@ -1,0 +1,148 @@
+package traces
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/cost"
+	"github.com/warmpath/warmpath/internal/declog"
+	"github.com/warmpath/warmpath/internal/fleet"
+)
+
+// Fitted is a profile fitted to a decision log, and what it was fitted from.
+type Fitted struct {
+	Profile        cost.Profile
+	Prefills       int // whose worker prefilled nothing else meanwhile
+	Steps          int // answers whose gaps were known
+	Records, Bad   int
+	BatchSeen      int // the most requests that were on one worker at once
+	ContextSeenMax int // the most tokens of prompts and answers on one worker at once
+}
+
+// stay is one request's time on its worker.
+type stay struct {
+	dispatched, first, end time.Time
+	prompt, cached, output int
+	gap                    float64
+}
+
+// fitRecordsMax bounds the records that are looked at: the latest ones.
+const fitRecordsMax = 200_000
+
+// Fit learns a profile from a decision log, as a router would have learned its workers' constants: prefills that had their worker to
+// themselves, and median token gaps beside the requests that were there. All workers are taken to be alike. A log tells nothing of the
+// engine's limits, so those are a published profile's.
+func Fit(name string, skipBad bool) (*Fitted, error) {
+	in, closeFile, err := openFile(name)
+	if err != nil {
+		return nil, err
+	}
+	defer closeFile()
+	f := &Fitted{}
+	byWorker := map[string][]stay{}
+	reader := declog.NewReader(in)
+	for {
+		var r declog.Record
+		err := reader.Next(&r)
+		if err == io.EOF {
+			break
+		}
+		if bad := new(declog.LineError); errors.As(err, &bad) {
+			if !skipBad {
+				return nil, &LineError{name, bad.Line, bad.Err}
+			}
+			f.Bad++
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		f.Records++
+		if s, ok := stayOf(&r); ok && f.Records <= fitRecordsMax {
+			byWorker[r.Worker] = append(byWorker[r.Worker], s)
+		}
+	}
+	f.learn(byWorker)
+	if f.Prefills == 0 || f.Steps == 0 {
+		return nil, fmt.Errorf("%s: of %d records %d show a prefill on its own and %d token gaps; both are needed, of streamed and metered requests", name, f.Records, f.Prefills, f.Steps)
+	}
+	return f, nil
+}
+
+func stayOf(r *declog.Record) (s stay, ok bool) {
+	if r.Worker == "" || r.Outcome != "succeeded" || r.TTFTSeconds <= 0 || !r.Stream || len(r.Tries) > 0 {
+		return s, false
+	}
+	second := func(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
+	s = stay{
+		dispatched: r.Time.Add(second(r.QueueSeconds)), first: r.Time.Add(second(r.TTFTSeconds)), end: r.Time.Add(second(r.E2ESeconds)),
+		prompt: promptTokens(r), cached: r.CachedTokensEst, output: r.StreamedTokenCount, gap: r.ITLP50Seconds,
+	}
+	if r.CachedReported {
+		s.cached = r.CachedTokens
+	}
+	if r.Metered {
+		s.output = r.CompletionTokens
+	}
+	return s, s.prompt > 0 && s.first.After(s.dispatched)
+}
+
+func (f *Fitted) learn(byWorker map[string][]stay) {
+	flt := fleet.New(fleet.DefaultOptions())
+	book := cost.NewBook(cost.DefaultOptions())
+	var model *cost.Model
+	names := make([]string, 0, len(byWorker))
+	for name := range byWorker {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		w, err := flt.Add(name, name, time.Time{})
+		if err != nil {
+			continue // names are unique
+		}
+		w.SetInfo(fleet.Info{Engine: "fitted", Models: []fleet.Model{{ID: "m"}}})
+		model = book.Of(w)
+		f.learnWorker(model, byWorker[name])
+	}
+	f.Profile = cost.Profiles["h100-8b"]
+	if model != nil {
+		f.Profile.Constants = model.Constants()
+	}
+	f.Profile.Name = "fitted"
+}
+
+// learnWorker takes one worker's requests in the order of their dispatch.
+func (f *Fitted) learnWorker(m *cost.Model, all []stay) {
+	slices.SortFunc(all, func(a, b stay) int { return cmp.Compare(a.dispatched.UnixNano(), b.dispatched.UnixNano()) })
+	var there []*stay
+	for i := range all {
+		s := &all[i]
+		there = slices.DeleteFunc(there, func(o *stay) bool { return !o.end.After(s.dispatched) })
+		alone := i+1 == len(all) || !all[i+1].dispatched.Before(s.first)
+		batch, context := 1.0, float64(s.prompt)+float64(s.output)/2
+		for _, o := range there {
+			alone = alone && !o.first.After(s.dispatched)
+			batch++
+			context += float64(o.prompt) + float64(o.output)/2
+		}
+		f.BatchSeen, f.ContextSeenMax = max(f.BatchSeen, int(batch)), max(f.ContextSeenMax, int(context))
+		if alone && batch <= quietBatch {
+			m.LearnPrefill(s.prompt-s.cached, s.cached, s.first.Sub(s.dispatched).Seconds())
+			f.Prefills++
+		}
+		if s.gap > 0 && s.output > gapsLeast {
+			m.LearnStep(batch, context, s.gap)
+			f.Steps++
+		}
+		there = append(there, s)
+	}
+}
+
+// quietBatch is how many requests, itself included, may be on a worker for a prefill to be taken for its own; gapsLeast how many tokens
+// a median gap is of at least.
+const quietBatch, gapsLeast = 2, 4

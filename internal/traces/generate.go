@@ -1,0 +1,223 @@
+package traces
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// synthetic is the form of generated traces.
+const synthetic = "synthetic"
+
+// syntheticBlockTokens is the block of generated traces; lengths are rounded up to whole blocks where they are shared.
+const syntheticBlockTokens = 16
+
+// generator makes a whole trace from its settings. All lengths are tokens, all rates are requests a second.
+type generator struct {
+	what     string
+	defaults settings
+	make     func(g *making)
+}
+
+type settings map[string]float64
+
+// generators by name.
+var generators = map[string]*generator{
+	"groups": {"groups of prompts that share a system prompt, in random order", settings{
+		"groups": 150, "prompts": 5, "system": 6000, "question": 1200, "output": 1000, "rate": 1}, groups},
+	"chats": {"conversations of several turns, each prompt the one before, its answer and a new question", settings{
+		"chats": 200, "turns": 6, "system": 500, "question": 150, "output": 250, "think": 10, "rate": 1}, chats},
+	"documents": {"long documents, each asked about several times", settings{
+		"documents": 100, "questions": 6, "document": 20000, "question": 100, "output": 200, "rate": 1}, documents},
+	"bursts": {"prompts without reuse, in bursts", settings{
+		"requests": 2000, "burst": 50, "prompt": 2000, "output": 200, "rate": 10}, bursts},
+	"hot": {"one hot prefix with short questions, from cold", settings{
+		"requests": 3000, "shared": 8000, "question": 200, "output": 100, "rate": 10}, hot},
+	"uniform": {"prompts of uniformly random length without reuse, so many at once", settings{
+		"requests": 5000, "prompt": 4000, "output": 400, "at-once": 64}, uniform},
+}
+
+// Generators describes the synthetic traces with their settings, for help texts.
+func Generators() string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(generators)) {
+		g := generators[name]
+		fmt.Fprintf(&b, "  %s:%s\n      %s\n", name, g.defaults, g.what)
+	}
+	return b.String()
+}
+
+// String lists the settings as they are written behind the generator's name.
+func (s settings) String() string {
+	var parts []string
+	for _, key := range slices.Sorted(maps.Keys(s)) {
+		parts = append(parts, key+"="+strconv.FormatFloat(s[key], 'f', -1, 64))
+	}
+	return strings.Join(parts, ",")
+}
+
+func generate(name, kind, text string) (*Trace, error) {
+	g := generators[kind]
+	values := maps.Clone(g.defaults)
+	for part := range strings.SplitSeq(text, ",") {
+		if part == "" {
+			continue
+		}
+		key, value, _ := strings.Cut(part, "=")
+		v, err := strconv.ParseFloat(value, 64)
+		if _, known := values[key]; !known {
+			return nil, fmt.Errorf("%s: unknown setting %q; there are: %s", name, key, g.defaults)
+		}
+		if err != nil || !(v > 0) || v > tokensMax {
+			return nil, fmt.Errorf("%s: %s is %q; it is a number above 0, at most %d", name, key, value, tokensMax)
+		}
+		values[key] = v
+	}
+	if n, ok := values["at-once"]; ok {
+		values["at-once"] = math.Ceil(n)
+	}
+	return &Trace{
+		Untimed: kind == "uniform", Name: name, Form: synthetic, BlockTokens: syntheticBlockTokens, Sessions: kind == "chats" || kind == "uniform",
+		open: func(seed uint64) (Reader, error) {
+			m := &making{settings: values, random: rand.New(rand.NewPCG(seed, hash(kind)))}
+			g.make(m)
+			if kind != "chats" && kind != "uniform" {
+				slices.SortStableFunc(m.all, func(a, b Request) int { return int(a.At - b.At) })
+			}
+			return &list{all: m.all}, nil
+		},
+	}, nil
+}
+
+// making is one pass being made.
+type making struct {
+	settings
+	random *rand.Rand
+	all    []Request
+	name   uint64 // the last one given
+}
+
+func (m *making) count(key string) int { return int(math.Round(m.settings[key])) }
+
+// tokens is a length that varies by a quarter either way around its setting.
+func (m *making) tokens(key string) int {
+	return max(1, int(m.settings[key]*(0.75+m.random.Float64()/2)))
+}
+
+// fresh returns names that nobody has for so many tokens.
+func (m *making) fresh(tokens int) Run {
+	r := Run{First: m.name, Count: int32(tokens / syntheticBlockTokens)}
+	m.name += uint64(r.Count)
+	return r
+}
+
+// arrive is a Poisson process: the time after at when the next comes.
+func (m *making) arrive(at time.Duration, rate float64) time.Duration {
+	return at + time.Duration(m.random.ExpFloat64()/rate*float64(time.Second))
+}
+
+// add adds a request that shares the leading runs, whole blocks long, and has so many tokens of its own.
+func (m *making) add(r Request, shared []Run, own int) {
+	r.Blocks = slices.Clone(shared)
+	for _, run := range shared {
+		r.Prompt += int(run.Count) * syntheticBlockTokens
+	}
+	r.Prompt += own
+	if own := m.fresh(own); own.Count > 0 {
+		r.Blocks = append(r.Blocks, own)
+	}
+	m.all = append(m.all, r)
+}
+
+func groups(m *making) {
+	var order []Run
+	for range m.count("groups") {
+		system := m.fresh(m.count("system"))
+		for range m.count("prompts") {
+			order = append(order, system)
+		}
+	}
+	m.random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	var at time.Duration
+	for _, system := range order {
+		at = m.arrive(at, m.settings["rate"])
+		m.add(Request{At: at, Output: m.count("output")}, []Run{system}, m.count("question"))
+	}
+}
+
+func chats(m *making) {
+	system := m.fresh(m.count("system"))
+	var at time.Duration
+	for i := range m.count("chats") {
+		at = m.arrive(at, m.settings["rate"])
+		talk := []Run{system}
+		for turn := range m.count("turns") {
+			r := Request{Session: mix(uint64(i) + 1), Output: m.tokens("output"), At: at}
+			if turn > 0 {
+				r.At, r.Follows = 0, true
+				r.Think = time.Duration(m.random.ExpFloat64() * m.settings["think"] * float64(time.Second))
+			}
+			question := m.tokens("question") / syntheticBlockTokens * syntheticBlockTokens
+			m.add(r, talk, question)
+			made := &m.all[len(m.all)-1]
+			if answer := m.fresh(r.Output); answer.Count > 0 {
+				made.Blocks = append(made.Blocks, answer)
+			}
+			talk = made.Blocks
+		}
+	}
+}
+
+func documents(m *making) {
+	var order []Run
+	for range m.count("documents") {
+		document := m.fresh(m.tokens("document"))
+		for range m.count("questions") {
+			order = append(order, document)
+		}
+	}
+	m.random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	var at time.Duration
+	for _, document := range order {
+		at = m.arrive(at, m.settings["rate"])
+		m.add(Request{At: at, Output: m.tokens("output")}, []Run{document}, m.tokens("question"))
+	}
+}
+
+func bursts(m *making) {
+	size := m.count("burst")
+	var at time.Duration
+	for i := range m.count("requests") {
+		if i%size == 0 {
+			at = m.arrive(at, m.settings["rate"]/float64(size))
+		}
+		m.add(Request{At: at, Output: m.tokens("output")}, nil, m.tokens("prompt"))
+	}
+}
+
+func hot(m *making) {
+	shared := m.fresh(m.count("shared"))
+	var at time.Duration
+	for range m.count("requests") {
+		at = m.arrive(at, m.settings["rate"])
+		m.add(Request{At: at, Output: m.tokens("output")}, []Run{shared}, m.tokens("question"))
+	}
+}
+
+// uniform makes as many sessions as are at once, each asking again as soon as it has its answer.
+func uniform(m *making) {
+	sessions, left := m.count("at-once"), m.count("requests")
+	for i := range sessions {
+		n := left / (sessions - i)
+		left -= n
+		for turn := range n {
+			r := Request{Session: mix(uint64(i) + 1), Follows: turn > 0, Output: 1 + m.random.IntN(2*m.count("output"))}
+			m.add(r, nil, 1+m.random.IntN(2*m.count("prompt")))
+		}
+	}
+}
