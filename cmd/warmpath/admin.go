@@ -2,9 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/pprof"
 	"strings"
 	"time"
 
@@ -17,7 +19,8 @@ import (
 // adminBodyBytesMax bounds what the admin port reads.
 const adminBodyBytesMax = 64 << 10
 
-// adminHandler serves what operators need. It is on a port of its own: nothing of it is reachable for clients.
+// adminHandler serves what operators need. It is on a port of its own: nothing of it is reachable for clients. A web page that an
+// operator happens to look at cannot change anything: browsers say where a request comes from, and others' are refused.
 func (r *router) adminHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", r.metrics.Handler())
@@ -31,10 +34,17 @@ func (r *router) adminHandler() http.Handler {
 		answer(w, http.StatusOK, map[string]any{"policy": r.gate.Policy(), "policies": sched.PolicyNames()})
 	})
 	mux.HandleFunc("POST /policy", r.postPolicy)
+	if r.cfg.Pprof {
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index) // heap, goroutine and the like by name
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
 		refuse(w, http.StatusNotFound, "no such admin path: "+q.URL.Path+"; there are GET /metrics, /state, /workers, /policy, /healthz, POST /workers, POST /workers/{id}/drain, DELETE /workers/{id}, POST /policy")
 	})
-	return mux
+	return http.NewCrossOriginProtection().Handler(mux)
 }
 
 func (r *router) postWorker(w http.ResponseWriter, q *http.Request) {
@@ -107,8 +117,20 @@ func (r *router) postPolicy(w http.ResponseWriter, q *http.Request) {
 func readJSON(w http.ResponseWriter, q *http.Request, v any) error {
 	d := json.NewDecoder(http.MaxBytesReader(w, q.Body, adminBodyBytesMax))
 	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
+	err := d.Decode(v)
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &kind) && kind.Field == "":
+		return fmt.Errorf("the body is not what this path takes: it must be a JSON object, not %s", kind.Value)
+	case errors.As(err, &kind):
+		return fmt.Errorf("the body is not what this path takes: %q cannot be %s", kind.Field, kind.Value)
+	case err == io.EOF:
+		return errors.New("the body is not what this path takes: it is empty")
+	case err != nil:
 		return fmt.Errorf("the body is not what this path takes: %s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return errors.New("the body is not what this path takes: something follows the JSON object")
 	}
 	return nil
 }

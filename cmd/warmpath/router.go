@@ -17,6 +17,7 @@ import (
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/declog"
+	"github.com/warmpath/warmpath/internal/downstream"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/intake"
@@ -40,13 +41,15 @@ type router struct {
 	seed      prefix.Seed
 	started   time.Time
 
-	data, admin     *http.Server
+	data            *downstream.Server
+	admin           *http.Server
 	dataAt, adminAt net.Listener // adminAt is nil when there is no admin port
 
 	base     context.Context // of every request
 	cut      context.CancelCauseFunc
 	stopAsk  context.CancelFunc // ends telemetry
 	running  sync.WaitGroup
+	changes  sync.Mutex // held while a worker comes, goes or restarts, so that fleet, telemetry and metrics change together; taken before any other lock
 	stopOnce sync.Once
 }
 
@@ -113,6 +116,7 @@ func (r *router) wire() {
 	o.BodyBytesMax, o.RetriesMax, o.InjectUsage, o.ExplainHeaders = int64(c.BodyBytesMax), c.RetriesMax, c.InjectUsage, c.ExplainHeaders
 	o.SpoolBytes, o.SpoolDir, o.CORS = int64(c.BodySpoolBytes), c.BodySpoolDir, intake.CORS{Origins: c.CORS.Origins}
 	o.ConnectTimeout, o.HeaderTimeout, o.IdleGap = c.Timeouts.Connect, c.Timeouts.Header, c.Timeouts.IdleGap
+	o.ClientTimeout, o.BodiesBytesMax = c.Timeouts.Client, int64(c.BodiesBytesMax)
 	r.proxy = proxy.New(o, r.gate, prompt.New(r.seed, prompt.DefaultOptions()), r.hooks(), r.log, time.Now)
 	r.telemetry = telemetry.New(telemetry.Options{Interval: c.Telemetry.Interval, Timeout: c.Telemetry.Timeout,
 		InFlight: r.gate.InFlight, OnInfo: r.onInfo, OnCounts: r.onCounts, OnRestart: r.onRestart, OnDown: r.onDown, OnFail: r.onFail, Log: r.log})
@@ -122,8 +126,7 @@ func (r *router) wire() {
 func (r *router) serve() {
 	r.base, r.cut = context.WithCancelCause(context.Background())
 	quiet := slog.NewLogLogger(r.log.Handler(), slog.LevelDebug)
-	r.data = &http.Server{Handler: r.proxy, ReadHeaderTimeout: 30 * time.Second, IdleTimeout: 3 * time.Minute, MaxHeaderBytes: 64 << 10,
-		BaseContext: func(net.Listener) context.Context { return r.base }, ErrorLog: quiet}
+	r.data = downstream.New(downstream.Options{Handler: r.proxy, Context: r.base, Log: r.log, BodyBytesMax: int64(r.cfg.BodyBytesMax)})
 	r.running.Go(func() { r.report("data port", r.data.Serve(r.dataAt)) })
 	if r.adminAt != nil {
 		r.admin = &http.Server{Handler: r.adminHandler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 3 * time.Minute, ErrorLog: quiet}
@@ -158,7 +161,7 @@ const drainPoll = 20 * time.Millisecond
 // It returns how many were cut off. ctx ends the wait early.
 func (r *router) Drain(ctx context.Context, limit time.Duration) int {
 	r.proxy.StartDrain()
-	r.data.SetKeepAlivesEnabled(false)
+	r.data.EndKeepAlives()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for r.proxy.Running() > 0 && ctx.Err() == nil {
@@ -215,6 +218,8 @@ func workerOf(w config.Worker) gate.Worker {
 
 // addWorker puts a worker into the fleet and starts asking it what it is.
 func (r *router) addWorker(w gate.Worker) error {
+	r.changes.Lock()
+	defer r.changes.Unlock()
 	added, err := r.gate.Add(w)
 	if err != nil {
 		return err
@@ -228,6 +233,8 @@ func (r *router) addWorker(w gate.Worker) error {
 }
 
 func (r *router) removeWorker(id string) error {
+	r.changes.Lock()
+	defer r.changes.Unlock()
 	if err := r.gate.Remove(id); err != nil {
 		return err
 	}

@@ -1,0 +1,326 @@
+package downstream
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// bufferBytes is the size of read and write buffers.
+const bufferBytes = 8 << 10
+
+var buffers = sync.Pool{New: func() any { b := make([]byte, bufferBytes); return &b }}
+
+const (
+	// unreadBytesMax is how much of a body that the handler left is read, to keep the connection.
+	unreadBytesMax = 256 << 10
+	// lingerTime is how long a connection with bytes on their way is kept from being reset, so that its client reads the answer.
+	lingerTime = 500 * time.Millisecond
+)
+
+// conn is one client's connection. Its goroutine reads heads and runs the handler.
+type conn struct {
+	s      *Server
+	nc     *net.TCPConn
+	raw    syscall.RawConn
+	fd     int
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	number uint64        // of the watch
+	base   *http.Request // what every request of this connection begins as
+	header http.Header   // of requests, used again
+	until  time.Time     // the read deadline in force, zero is none
+	idle   atomic.Bool
+	served bool // at least one request
+
+	held  *[]byte // the buffer, nil while there is nothing in it
+	r, w  int     // held[r:w] is read and not used
+	body  body
+	reply reply
+
+	fillFunc func(fd uintptr) bool // made once, so that a read allocates nothing
+	filled   int
+	fillErr  error
+}
+
+// errLeft is why the requests of a connection end when its client closes it.
+var errLeft = context.Canceled
+
+func newConn(s *Server, nc *net.TCPConn) (*conn, error) {
+	raw, err := nc.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{s: s, nc: nc, raw: raw, header: make(http.Header, 16)}
+	if err := raw.Control(func(fd uintptr) { c.fd = int(fd) }); err != nil {
+		return nil, err
+	}
+	c.ctx, c.cancel = context.WithCancelCause(s.o.Context)
+	c.base = (&http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, RemoteAddr: nc.RemoteAddr().String()}).WithContext(c.ctx)
+	c.body.c, c.reply.c = c, c
+	c.fillFunc = c.fill
+	if c.number, err = s.watcher.add(c.fd, func() { c.cancel(errLeft) }); err != nil {
+		c.cancel(nil)
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *conn) serve() {
+	defer c.s.forget(c)
+	handed := false
+	defer func() {
+		c.cancel(nil)
+		c.release()
+		if !handed {
+			c.nc.Close()
+			c.s.watcher.forget(c.number)
+		}
+	}()
+	for {
+		h, state := c.next()
+		switch state {
+		case gone:
+			return
+		case foreign:
+			handed = true
+			c.handOver()
+			return
+		}
+		if !c.answer(&h) {
+			return
+		}
+	}
+}
+
+// found is what came of waiting for a request.
+type found uint8
+
+const (
+	ours    found = iota
+	foreign       // for net/http
+	gone
+)
+
+// next waits for the next request's head. The bytes of one that is not ours stay in the buffer.
+func (c *conn) next() (h head, state found) {
+	begun := false
+	for {
+		if b := c.buffered(); len(b) > 0 {
+			end := bytes.Index(b, []byte("\r\n\r\n"))
+			if end >= 0 {
+				clear(c.header)
+				h, ok := parseHead(b[:end+4], c.header)
+				if !ok || h.length > c.s.o.BodyBytesMax {
+					return h, foreign
+				}
+				c.r += end + 4
+				return h, ours
+			}
+			if line := bytes.IndexByte(b, '\n'); len(b) == bufferBytes || line >= 0 && (line == 0 || b[line-1] != '\r') {
+				return h, foreign // too long, or with other line ends than ours: net/http knows when it is whole
+			}
+			if !begun {
+				begun = true
+				c.deadline(c.s.o.HeadTimeout)
+			}
+		} else {
+			c.rest()
+		}
+		if err := c.read(); err != nil {
+			return h, gone
+		}
+		c.idle.Store(false)
+	}
+}
+
+// rest prepares for the wait between requests. The deadline is set an eighth too far, and again only once it is nearer than it must be:
+// setting it costs as much as the rest of a read.
+func (c *conn) rest() {
+	c.idle.Store(true)
+	if wait := c.s.o.IdleTimeout; !c.served {
+		c.deadline(c.s.o.HeadTimeout)
+	} else if now := time.Now(); c.until.Sub(now) < wait {
+		c.setDeadline(now.Add(wait + wait/8))
+	}
+	if !c.s.lasting.Load() {
+		c.nc.Close() // EndKeepAlives may have looked before idle was set
+	}
+}
+
+func (c *conn) deadline(after time.Duration) { c.setDeadline(time.Now().Add(after)) }
+
+func (c *conn) setDeadline(at time.Time) {
+	c.until = at
+	c.nc.SetReadDeadline(at)
+}
+
+func (c *conn) buffered() []byte {
+	if c.held == nil {
+		return nil
+	}
+	return (*c.held)[c.r:c.w]
+}
+
+// read waits for bytes and reads them behind those that are there. While it waits and there are none, no buffer is held.
+func (c *conn) read() error {
+	if c.r == c.w {
+		c.release()
+	} else if c.r > 0 {
+		c.w = copy(*c.held, (*c.held)[c.r:c.w])
+		c.r = 0
+	}
+	c.filled, c.fillErr = 0, nil
+	if err := c.raw.Read(c.fillFunc); err != nil {
+		return err
+	}
+	if c.fillErr != nil {
+		return c.fillErr
+	}
+	if c.filled <= 0 {
+		return io.EOF
+	}
+	return nil
+}
+
+// fill is one try of read; false waits until the descriptor is readable.
+func (c *conn) fill(fd uintptr) bool {
+	if c.held == nil {
+		c.held, c.r, c.w = buffers.Get().(*[]byte), 0, 0
+	}
+	for {
+		n, err := syscall.Read(int(fd), (*c.held)[c.w:])
+		switch {
+		case err == syscall.EINTR:
+			continue
+		case err == syscall.EAGAIN:
+			if c.w == 0 {
+				c.release()
+			}
+			return false
+		case err != nil:
+			c.fillErr = err
+			return true
+		}
+		c.filled = n
+		c.w += max(n, 0)
+		return true
+	}
+}
+
+func (c *conn) release() {
+	if c.held != nil {
+		buffers.Put(c.held)
+		c.held, c.r, c.w = nil, 0, 0
+	}
+}
+
+// handOver gives the connection to net/http, with what was read of it.
+func (c *conn) handOver() {
+	c.s.watcher.remove(c.fd, c.number)
+	c.nc.SetReadDeadline(time.Time{})
+	c.s.handover.give(&replayed{TCPConn: c.nc, head: bytes.Clone(c.buffered())})
+}
+
+// answer runs the handler for one request and reports whether the connection can carry another.
+func (c *conn) answer(h *head) bool {
+	c.served = true
+	r := new(http.Request)
+	*r = *c.base
+	r.Method, r.RequestURI, r.Host, r.Header, r.ContentLength, r.Close = h.method, h.target, h.host, c.header, h.length, h.close
+	r.URL = &h.path
+	r.Body = http.NoBody
+	c.body.left, c.body.err = h.length, nil
+	if h.length > 0 {
+		r.Body = &c.body
+		if int64(c.w-c.r) < h.length {
+			c.setDeadline(time.Time{}) // a slow upload is no idle connection
+		}
+	}
+	c.reply.begin(h)
+	if !c.run(r) {
+		return false
+	}
+	return c.reply.end() && c.drained()
+}
+
+// run calls the handler. A panic ends the connection without a clean end; http.ErrAbortHandler does so on purpose.
+func (c *conn) run(r *http.Request) (whole bool) {
+	defer func() {
+		if whole {
+			return
+		}
+		if v := recover(); v != http.ErrAbortHandler {
+			c.s.o.Log.Error("panic while serving a request", slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+		} else {
+			c.reply.abort()
+		}
+	}()
+	c.s.o.Handler.ServeHTTP(&c.reply, r)
+	return true
+}
+
+// drained reads what the handler left of a body, within a bound, and otherwise closes in a way that lets the answer arrive.
+func (c *conn) drained() bool {
+	if c.body.left == 0 {
+		return !c.reply.close
+	}
+	if !c.reply.close && c.body.left <= unreadBytesMax {
+		c.deadline(c.s.o.HeadTimeout)
+		_, err := io.Copy(io.Discard, &c.body)
+		return err == nil
+	}
+	c.nc.CloseWrite()
+	c.deadline(lingerTime)
+	io.Copy(io.Discard, &c.body)
+	return false
+}
+
+// body is the body of the request that is being answered.
+type body struct {
+	c    *conn
+	left int64
+	err  error
+}
+
+// Read implements io.Reader. What is in the buffer comes first; then it reads straight into p.
+func (b *body) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, io.EOF
+	}
+	if b.err != nil {
+		return 0, b.err
+	}
+	if int64(len(p)) > b.left {
+		p = p[:b.left]
+	}
+	c := b.c
+	n := copy(p, c.buffered())
+	if n > 0 {
+		if c.r += n; c.r == c.w {
+			c.release()
+		}
+	} else if len(p) > 0 {
+		var err error
+		if n, err = c.nc.Read(p); err != nil && n == 0 {
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			b.err = err
+			return 0, err
+		}
+	}
+	b.left -= int64(n)
+	return n, nil
+}
+
+// Close implements io.Closer. The rest is the server's to deal with.
+func (b *body) Close() error { return nil }
