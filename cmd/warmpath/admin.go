@@ -54,6 +54,9 @@ func (r *router) postWorker(w http.ResponseWriter, q *http.Request) {
 		Key         string `json:"key"`
 		InFlightMax int    `json:"in_flight_max"`
 		Model       string `json:"model"`
+		Ranks       int    `json:"ranks"`
+		GPUMetrics  string `json:"gpu_metrics"`
+		GPUs        string `json:"gpus"`
 	}
 	if err := readJSON(w, q, &in); err != nil {
 		refuse(w, http.StatusBadRequest, err.Error())
@@ -61,6 +64,7 @@ func (r *router) postWorker(w http.ResponseWriter, q *http.Request) {
 	}
 	checked := config.WorkerAt(in.URL)
 	checked.Key, checked.InFlightMax, checked.Model = config.Secret(in.Key), in.InFlightMax, in.Model
+	checked.Ranks, checked.GPUMetrics, checked.GPUs = in.Ranks, in.GPUMetrics, in.GPUs
 	if in.ID != "" {
 		checked.ID = in.ID
 	}
@@ -70,7 +74,7 @@ func (r *router) postWorker(w http.ResponseWriter, q *http.Request) {
 		refuse(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	if err := r.addWorker(workerOf(checked)); err != nil {
+	if err := r.addWorkers(checked); err != nil {
 		refuse(w, http.StatusConflict, err.Error())
 		return
 	}
@@ -192,6 +196,9 @@ type workerState struct {
 	EngineRunning   *int     `json:"engine_running,omitempty"`
 	EngineWaiting   *int     `json:"engine_waiting,omitempty"`
 	KVUsage         *float64 `json:"kv_usage,omitempty"`
+	SignalsMissing  []string `json:"signals_missing,omitempty"` // what the engine does not tell though it is asked
+	GPUUsage        *float64 `json:"gpu_usage,omitempty"`
+	GPUMemory       *float64 `json:"gpu_memory,omitempty"`
 	ForeignRunning  int      `json:"foreign_running"`
 	ForeignWaiting  int      `json:"foreign_waiting"`
 	AssumedBytes    int64    `json:"assumed_cache_bytes"`
@@ -238,7 +245,13 @@ func describe(w *fleet.Worker, v gate.View) workerState {
 	if !fresh {
 		return s
 	}
-	s.Telemetry = "fresh"
+	s.Telemetry, s.SignalsMissing = "fresh", signalsMissing(c)
+	if c.Has&fleet.HasGPU != 0 {
+		s.GPUUsage = &c.GPUUsage
+	}
+	if c.Has&fleet.HasGPUMemory != 0 {
+		s.GPUMemory = &c.GPUMemory
+	}
 	if c.Has&fleet.HasRunning != 0 {
 		s.EngineRunning = &c.Running
 	}

@@ -158,6 +158,9 @@ func (r *router) collect(s *metrics.State) {
 				state.HasRunning, state.EngineRunning = c.Has&fleet.HasRunning != 0, c.Running
 				state.HasWaiting, state.EngineWaiting = c.Has&fleet.HasWaiting != 0, c.Waiting
 				state.HasKVUsage, state.KVUsage = c.Has&fleet.HasKVUsage != 0, c.KVUsage
+				state.HasSignals, state.SignalsMissing = true, len(signalsMissing(c))
+				state.HasGPU, state.GPUUsage = c.Has&fleet.HasGPU != 0, c.GPUUsage
+				state.HasGPUMemory, state.GPUMemory = c.Has&fleet.HasGPUMemory != 0, c.GPUMemory
 			}
 			s.Workers = append(s.Workers, state)
 		}

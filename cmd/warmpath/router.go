@@ -79,7 +79,7 @@ func startRouter(cfg config.Config, log *slog.Logger) (*router, error) {
 	r.wire()
 	r.serve()
 	for _, w := range cfg.Workers {
-		if err := r.addWorker(workerOf(w)); err != nil {
+		if err := r.addWorkers(w); err != nil {
 			r.Close()
 			return nil, err
 		}
@@ -206,30 +206,6 @@ func (r *router) closeFiles() {
 	if r.decisions != nil {
 		r.decisions.Close()
 	}
-}
-
-func workerOf(w config.Worker) gate.Worker {
-	out := gate.Worker{ID: w.ID, URL: w.URL, Key: string(w.Key), InFlightMax: w.InFlightMax}
-	if w.Model != "" {
-		out.Models = []string{w.Model}
-	}
-	return out
-}
-
-// addWorker puts a worker into the fleet and starts asking it what it is.
-func (r *router) addWorker(w gate.Worker) error {
-	r.changes.Lock()
-	defer r.changes.Unlock()
-	added, err := r.gate.Add(w)
-	if err != nil {
-		return err
-	}
-	for _, m := range w.Models {
-		r.metrics.KnowModel(m)
-	}
-	r.metrics.Worker(added.ID)
-	r.telemetry.Watch(telemetry.Target{ID: added.ID, URL: added.URL, Key: w.Key, Incarnation: added.Incarnation})
-	return nil
 }
 
 func (r *router) removeWorker(id string) error {

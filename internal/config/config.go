@@ -68,6 +68,9 @@ type Worker struct {
 	ID          string `yaml:"id" doc:"Name in metrics, logs and headers. Empty: host and port of the URL."`
 	Key         Secret `yaml:"key" doc:"Credential of this worker, sent to it as Authorization: Bearer in place of the client's."`
 	InFlightMax int    `yaml:"in_flight_max" doc:"Requests in flight on this worker. 0: the general in_flight_max."`
+	Ranks       int    `yaml:"ranks" doc:"Data-parallel ranks behind this address that are told apart: as many workers, ID-dp0, ID-dp1 and so on, each with its own cache and load. vLLM and SGLang take the rank from the X-Data-Parallel-Rank header. 0: one worker, its ranks summed."`
+	GPUMetrics  string `yaml:"gpu_metrics" doc:"Page of a DCGM or ROCm exporter that tells of this worker's GPUs, such as http://gpu-1:9400/metrics. They are shown, and a GPU that is busy without a request of ours counts as foreign load. Empty: none."`
+	GPUs        string `yaml:"gpus" doc:"Which GPUs of that page are this worker's, by the exporter's numbers, such as 0,1. Empty: all."`
 	Model       string `yaml:"model" doc:"Model it serves, for an engine that does not tell. Empty: asked from the engine."`
 }
 

@@ -46,6 +46,9 @@ workers:
     id: b
     key: ${env.K}
     in_flight_max: 64
+    ranks: 2
+    gpu_metrics: http://gpu-2:9400
+    gpus: "0, 1"
     model: m
   - {url: "http://[::1]:9000"}
   - http://front/gpu/3/
@@ -78,7 +81,7 @@ ejection: {after: 5, first: 2s, max: 2m}
 		Listen: "0.0.0.0:80",
 		Workers: []Worker{
 			{URL: "http://gpu-1", ID: "gpu-1"},
-			{URL: "https://gpu-2", ID: "b", Key: "s3cret: x", InFlightMax: 64, Model: "m"},
+			{URL: "https://gpu-2", ID: "b", Key: "s3cret: x", InFlightMax: 64, Ranks: 2, GPUMetrics: "http://gpu-2:9400", GPUs: "0, 1", Model: "m"},
 			{URL: "http://[::1]:9000", ID: "[::1]:9000"},
 			{URL: "http://front/gpu/3", ID: "front-gpu-3"},
 		},
@@ -171,6 +174,12 @@ var wrongSettings = []struct{ text, want string }{
 	{"cors: {origins: [https://a, https://a]}", `w.yaml:1: cors.origins[1]: "https://a" stands twice`},
 	{"body_spool_bytes: -1", "w.yaml:1: body_spool_bytes: -1 is negative"},
 	{"body_spool: 1MiB", "w.yaml:1: body_spool: unknown key; did you mean body_spool_dir?"},
+	{"workers: [{url: http://a, ranks: -1}]", "w.yaml:1: workers[0].ranks: -1 is below the least, 0"},
+	{"workers: [{url: http://a, ranks: 999}]", "w.yaml:1: workers[0].ranks: 999 is more than 256"},
+	{"workers: [{url: http://a, gpus: '0'}]", "w.yaml:1: workers[0].gpus: is set, but gpu_metrics is not"},
+	{"workers: [{url: http://a, gpu_metrics: gpu:9400}]", `w.yaml:1: workers[0].gpu_metrics: "gpu:9400" is no page`},
+	{"workers: [{url: http://a, gpu_metrics: 'http://g', gpus: '0,,1'}]", `w.yaml:1: workers[0].gpus: "0,,1" has an empty entry`},
+	{"workers: [{url: http://a, gpu_metric: 'http://g'}]", "w.yaml:1: workers[0].gpu_metric: unknown key; did you mean workers[0].gpu_metrics?"},
 	{"policy: [", "w.yaml:1: not YAML: "},
 	{"a: b: c", "w.yaml:1: not YAML: "},
 	{"policy: random\n---\npolicy: random", "w.yaml:2: a second YAML document begins here"},

@@ -152,6 +152,7 @@ func (v *verdict) workers(c Config) {
 		if strings.ContainsFunc(string(w.Key), unicode.IsControl) {
 			v.wrong(key+".key", "has a line break or another control character in it; a header cannot carry that")
 		}
+		v.gpus(key, w)
 		w.complete()
 		if first, twice := byURL[w.URL]; twice {
 			v.wrong(key+".url", "%s is workers[%d] already; a worker listed twice would count as two", w.URL, first)

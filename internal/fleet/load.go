@@ -81,7 +81,7 @@ func (w *Worker) Load(now time.Time) Load {
 		ResidenceSeconds: o.residence,
 	}
 	if w.fresh(now) {
-		l.ForeignKnown = w.counts.Has&(HasRunning|HasWaiting) != 0
+		l.ForeignKnown = w.counts.Has&(HasRunning|HasWaiting) != 0 || w.foreign.running > 0
 		l.ForeignRunning, l.ForeignWaiting = w.foreign.running, w.foreign.waiting
 		l.KVHeldTokens = max(0, l.KVHeldTokens+w.foreign.kvTokens)
 	}

@@ -42,6 +42,7 @@ type Endpoint struct {
 	Worker *fleet.Worker
 	Client upstream.Client
 	Key    string // the worker's own credential, "" none
+	Rank   string // the data-parallel rank that requests must name, "" none
 	// Gone is cancelled when the worker leaves the fleet: requests that have no byte of their answer yet are then placed elsewhere,
 	// streams under way go on.
 	Gone  context.Context
@@ -70,6 +71,7 @@ type Worker struct {
 	URL         string   // http:// or https://, no trailing slash
 	Key         string   // credential sent to the worker instead of the client's; empty passes the client's on
 	InFlightMax int      // requests in flight at most; 0 = what the engine reports
+	Rank        string   // the one data-parallel rank behind URL that this worker is; "" all of them
 	Models      []string // served models when the engine cannot tell; nil = ask it
 }
 
@@ -89,7 +91,11 @@ func (g *Gate) Add(c Worker) (*fleet.Worker, error) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	w, err := g.fleet.Add(c.ID, c.URL, g.now())
+	address := c.URL
+	if c.Rank != "" {
+		address += " rank " + c.Rank
+	}
+	w, err := g.fleet.Add(c.ID, address, g.now())
 	if err != nil {
 		client.Close()
 		return nil, err
@@ -106,7 +112,7 @@ func (g *Gate) Add(c Worker) (*fleet.Worker, error) {
 		}
 		w.SetInfo(info)
 	}
-	e := &Endpoint{Worker: w, Client: client, Key: c.Key}
+	e := &Endpoint{Worker: w, Client: client, Key: c.Key, Rank: c.Rank}
 	e.Gone, e.leave = context.WithCancelCause(context.Background())
 	g.ends[w] = e
 	return w, nil

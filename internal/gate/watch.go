@@ -129,7 +129,7 @@ func (g *Gate) Restarted(id string, incarnation uint64) (*fleet.Worker, error) {
 	g.index.Forget(old.Slot)
 	g.fleet.SlotFree(old.Slot)
 	g.costs.Forget(old)
-	next := &Endpoint{Worker: w, Client: e.Client, Key: e.Key}
+	next := &Endpoint{Worker: w, Client: e.Client, Key: e.Key, Rank: e.Rank}
 	next.Gone, next.leave = context.WithCancelCause(context.Background())
 	g.ends[w] = next
 	return w, nil

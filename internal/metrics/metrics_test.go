@@ -72,7 +72,7 @@ func TestThePageOfMetricsIsTheCatalogue(t *testing.T) {
 // full is a set in which every family has a sample.
 func full() *Set {
 	s := New(func(s *State) {
-		s.Workers = []WorkerState{{ID: "a", State: "ready", HasRunning: true, HasWaiting: true, HasKVUsage: true, HasTelemetryAge: true}}
+		s.Workers = []WorkerState{{ID: "a", State: "ready", HasRunning: true, HasWaiting: true, HasKVUsage: true, HasTelemetryAge: true, HasSignals: true, HasGPU: true, HasGPUMemory: true}}
 	})
 	s.KnowModel("m")
 	s.Model("m").Request("chat", "succeeded")

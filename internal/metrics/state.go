@@ -21,7 +21,10 @@ type WorkerState struct {
 	InFlightRequests int // ours
 	InFlightTokens   int // sum of their contexts
 
-	HasRunning, HasWaiting, HasKVUsage, HasTelemetryAge bool
+	HasRunning, HasWaiting, HasKVUsage, HasTelemetryAge, HasSignals, HasGPU, HasGPUMemory bool
+
+	SignalsMissing      int
+	GPUUsage, GPUMemory float64 // 0..1
 
 	EngineRunning, EngineWaiting int
 	KVUsage                      float64 // 0..1
@@ -38,7 +41,8 @@ type stateCollector struct {
 // stateFamilies are the families that mirror state.
 var stateFamilies = []string{
 	"warmpath_worker_state", "warmpath_worker_inflight_requests", "warmpath_worker_inflight_tokens",
-	"warmpath_engine_requests_running", "warmpath_engine_requests_waiting", "warmpath_engine_kv_usage_ratio", "warmpath_telemetry_age_seconds",
+	"warmpath_engine_requests_running", "warmpath_engine_requests_waiting", "warmpath_engine_kv_usage_ratio",
+	"warmpath_engine_signals_missing", "warmpath_gpu_usage_ratio", "warmpath_gpu_memory_ratio", "warmpath_telemetry_age_seconds",
 	"warmpath_index_bytes", "warmpath_index_bytes_max", "warmpath_index_blocks", "warmpath_index_evictions_total",
 	"warmpath_decision_log_records_total", "warmpath_decision_log_drops_total",
 }
@@ -109,6 +113,15 @@ func emitWorker(emit func(name string, value float64, labels ...string), w *Work
 	}
 	if w.HasKVUsage {
 		emit("warmpath_engine_kv_usage_ratio", w.KVUsage, w.ID)
+	}
+	if w.HasSignals {
+		emit("warmpath_engine_signals_missing", float64(w.SignalsMissing), w.ID)
+	}
+	if w.HasGPU {
+		emit("warmpath_gpu_usage_ratio", w.GPUUsage, w.ID)
+	}
+	if w.HasGPUMemory {
+		emit("warmpath_gpu_memory_ratio", w.GPUMemory, w.ID)
 	}
 	if w.HasTelemetryAge {
 		emit("warmpath_telemetry_age_seconds", w.TelemetryAgeSeconds, w.ID)

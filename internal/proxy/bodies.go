@@ -186,33 +186,7 @@ func unreadable(encoding string) *failure {
 		message: fmt.Sprintf("the body is compressed with %q, which the router does not read, and there are several models; send it plain or with gzip, or add ?model=NAME to the path", encoding)}
 }
 
-// What of a refused body is still taken, so that a client that sends before it reads comes to read the answer: a connection closed
-// with bytes on their way is reset, and the reset overtakes the answer.
-const (
-	unreadBytesMax = 1 << 30
-	unreadTime     = 10 * time.Second
-	unaskedTime    = time.Second // for what a client sends unasked that said it would wait
-)
-
-// writeUnread answers while the client may still be sending, and takes what it sends to the end or to the bounds above. A client that
-// waits for 100 Continue is never asked for its body; begun says that it was, by reading some of it.
+// writeUnread answers while the client may still be sending; begun says that it was asked to.
 func (f *failure) writeUnread(w http.ResponseWriter, r *http.Request, d llmapi.Dialect, begun bool) {
-	if r.ContentLength == 0 {
-		f.write(w, d)
-		return
-	}
-	w.Header().Set("Connection", "close")
-	c := http.NewResponseController(w)
-	asked := begun || r.Header.Get("Expect") == ""
-	if asked && c.EnableFullDuplex() != nil {
-		asked = false
-	}
-	f.write(w, d)
-	c.Flush()
-	if !asked {
-		c.SetReadDeadline(time.Now().Add(unaskedTime)) // the server itself waits for a short body, for ever
-		return
-	}
-	c.SetReadDeadline(time.Now().Add(unreadTime))
-	io.CopyN(io.Discard, r.Body, unreadBytesMax)
+	intake.AnswerEarly(w, r, begun, func() { f.write(w, d) })
 }

@@ -31,6 +31,7 @@ const (
 	headerSession   = "X-Session-Id"
 	headerRequestID = "X-Request-Id"
 	headerTrace     = "Traceparent"
+	headerRank      = "X-Data-Parallel-Rank" // vLLM's and SGLang's word for which rank is to serve it
 )
 
 // connectionTokens calls f with each header name that Connection lists: those are hop-by-hop too.

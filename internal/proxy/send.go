@@ -111,6 +111,9 @@ func (x *exchange) outgoing(a *attempt) *upstream.Request {
 	}
 	h := requestHeaders(x.r.Header, x.facts.ID)
 	setCredential(h, &a.Endpoint, x.r.Header)
+	if a.Rank != "" {
+		h[headerRank] = []string{a.Rank}
+	}
 	out := &upstream.Request{Method: x.r.Method, Path: requestTarget(x.r.URL), Header: h, Body: body}
 	if x.taken != nil && x.taken.Spooled() {
 		out.Reopen, out.BodyReader, out.ContentLength = x.taken.Reader, x.taken.Reader(), x.taken.Size

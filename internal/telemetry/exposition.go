@@ -32,6 +32,11 @@ const (
 	blockTokens
 	blockCount
 	kvTokens
+	gpuPercent
+	gpuShare
+	gpuUsed
+	gpuFree
+	gpuTotal
 	cacheConfig // its labels, not its value
 	families
 )
@@ -55,6 +60,7 @@ type exposition struct {
 	wanted map[string]family
 	models []string // names the engine serves; samples of others do not count
 	rank   string   // the one data-parallel rank that counts; "" all of them together
+	gpus   []string // the GPUs that count; nil all of the page's
 
 	leaders      [ranksMax]int // of each data-parallel rank: the tensor-parallel one that speaks for it, plus 1
 	mine, others tally
@@ -158,6 +164,9 @@ func (x *exposition) counted(l *labels) bool {
 	if x.rank != "" && (l.engine != nil && string(l.engine) != x.rank || l.dpRank != nil && string(l.dpRank) != x.rank) {
 		return false
 	}
+	if x.gpus != nil && l.gpu != nil && !slices.Contains(x.gpus, string(l.gpu)) {
+		return false
+	}
 	if l.source != nil && string(l.source) != "device" && string(l.source) != "total" {
 		return false
 	}
@@ -212,64 +221,6 @@ func number(b []byte) int {
 		return 0
 	}
 	return int(v)
-}
-
-// labels are the label values that matter, still escaped; nil when absent. None of them needs unescaping to be compared: an engine's
-// model name with a quote or a backslash in it will not match, and then counts as the page's only name.
-type labels struct {
-	modelName, blockSize, gpuBlocks, kvTokens []byte
-	engine, dpRank, tpRank, ppRank, source    []byte
-}
-
-// parse reads what follows "{" and returns what follows "}".
-func (l *labels) parse(b []byte) (rest []byte, ok bool) {
-	for {
-		b = bytes.TrimLeft(b, " \t,")
-		if len(b) > 0 && b[0] == '}' {
-			return b[1:], true
-		}
-		eq := bytes.IndexByte(b, '=')
-		if eq < 0 {
-			return nil, false
-		}
-		name := bytes.TrimRight(b[:eq], " \t")
-		b = bytes.TrimLeft(b[eq+1:], " \t")
-		if len(b) == 0 || b[0] != '"' {
-			return nil, false
-		}
-		end := 1
-		for end < len(b) && b[end] != '"' {
-			if b[end] == '\\' {
-				end++
-			}
-			end++
-		}
-		if end >= len(b) {
-			return nil, false
-		}
-		value := b[1:end]
-		switch string(name) {
-		case "model_name":
-			l.modelName = value
-		case "engine":
-			l.engine = value
-		case "dp_rank":
-			l.dpRank = value
-		case "tp_rank":
-			l.tpRank = value
-		case "pp_rank":
-			l.ppRank = value
-		case "cache_source":
-			l.source = value
-		case "block_size", "page_size":
-			l.blockSize = value
-		case "num_gpu_blocks", "num_pages":
-			l.gpuBlocks = value
-		case "kv_cache_size_tokens":
-			l.kvTokens = value
-		}
-		b = b[end+1:]
-	}
 }
 
 // sampleValue reads the number after a name; a timestamp or an exemplar may follow it. Negative, infinite and missing are no values.

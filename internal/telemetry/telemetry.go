@@ -20,6 +20,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,10 +29,12 @@ import (
 
 // Target is one worker to watch.
 type Target struct {
-	ID, URL     string // URL as the worker is configured; a trailing /v1 is ignored
-	Key         string // bearer credential of the worker, sent on every request; "" none
-	Rank        string // the one data-parallel rank behind the address that this worker is, "0", "1", ...; "" all together
-	Incarnation uint64 // handed back in every hook, so that late news of an earlier instance can be told apart
+	ID, URL     string   // URL as the worker is configured; a trailing /v1 is ignored
+	Key         string   // bearer credential of the worker, sent on every request; "" none
+	Rank        string   // the one data-parallel rank behind the address that this worker is, "0", "1", ...; "" all together
+	GPUURL      string   // page of a DCGM or ROCm exporter that tells of its GPUs; "" none
+	GPUs        []string // which of the GPUs there are this worker's, as the exporter numbers them; nil all
+	Incarnation uint64   // handed back in every hook, so that late news of an earlier instance can be told apart
 }
 
 // Options of a Manager. Zero durations and bounds take the value of DefaultOptions; nil hooks are skipped.
@@ -124,7 +127,7 @@ func (m *Manager) Watch(t Target) {
 	defer m.mu.Unlock()
 	if w := m.watches[t.ID]; w != nil {
 		old := w.target.Load()
-		if old.URL == t.URL && old.Key == t.Key && old.Rank == t.Rank {
+		if old.URL == t.URL && old.Key == t.Key && old.Rank == t.Rank && old.GPUURL == t.GPUURL && slices.Equal(old.GPUs, t.GPUs) {
 			w.target.Store(&t)
 			return
 		}

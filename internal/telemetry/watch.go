@@ -19,6 +19,7 @@ type watch struct {
 	opts   *Options
 	target atomic.Pointer[Target]
 	client *client
+	gpu    *gpuWatch          // nil: nobody tells
 	cancel context.CancelFunc // set by Manager.start, under its mu
 
 	found   detection
@@ -34,7 +35,7 @@ type watch struct {
 }
 
 func newWatch(t Target, o *Options) *watch {
-	w := &watch{opts: o, client: newClient(t, o)}
+	w := &watch{opts: o, client: newClient(t, o), gpu: newGPUWatch(t, o)}
 	w.target.Store(&t)
 	return w
 }
@@ -50,6 +51,7 @@ func (w *watch) stop() {
 // takes longer than the interval delays the next one; rounds never overlap, and missed ones are not made up for.
 func (w *watch) run(ctx context.Context) {
 	defer w.client.close()
+	defer w.gpu.close()
 	w.round(ctx)
 	next := time.Now().Add(rand.N(w.opts.Interval))
 	timer := time.NewTimer(time.Until(next))
@@ -111,6 +113,7 @@ func (w *watch) look(ctx context.Context) error {
 		w.listed = now // a known engine that cannot list its models just now is still scraped
 	}
 	if w.found.engine.scrape == nil || now.Before(w.quiet) {
+		w.count(ctx, fleet.Counts{}, w.opts.InFlight(w.target.Load().ID))
 		return nil
 	}
 	return w.scrape(ctx, now)
@@ -200,12 +203,19 @@ func (w *watch) scrape(ctx context.Context, now time.Time) error {
 	if p.counts.Has == 0 {
 		return errNoFamilies
 	}
-	if ctx.Err() != nil {
-		return nil
-	}
-	p.counts.OursBefore, p.counts.At = ours, time.Now()
-	w.opts.OnCounts(*w.target.Load(), p.counts)
+	w.count(ctx, p.counts, ours)
 	return nil
+}
+
+// count adds what the GPUs' exporter says and hands out what is known then, if anything is.
+func (w *watch) count(ctx context.Context, c fleet.Counts, ours int) {
+	t := *w.target.Load()
+	w.gpu.read(ctx, &c, w.opts.BodyBytesMax, w.opts.Log.With(slog.String("worker", t.ID)))
+	if ctx.Err() != nil || c.Has == 0 {
+		return
+	}
+	c.OursBefore, c.At = ours, time.Now()
+	w.opts.OnCounts(t, c)
 }
 
 // restarted judges whether a page comes from another process than the one before: the engine's own start time decides; where it tells

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"strconv"
+
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/gate"
+	"github.com/warmpath/warmpath/internal/telemetry"
+)
+
+// addWorkers puts what one entry of the configuration stands for into the fleet: one worker, or one a data-parallel rank. When one
+// cannot be added, none is.
+func (r *router) addWorkers(w config.Worker) error {
+	if w.Ranks == 0 {
+		return r.addWorker(w, w.ID, "")
+	}
+	for rank := range w.Ranks {
+		if err := r.addWorker(w, rankID(w.ID, rank), strconv.Itoa(rank)); err != nil {
+			for added := range rank {
+				r.removeWorker(rankID(w.ID, added))
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func rankID(id string, rank int) string { return id + "-dp" + strconv.Itoa(rank) }
+
+// addWorker puts a worker into the fleet and starts asking it what it is.
+func (r *router) addWorker(w config.Worker, id, rank string) error {
+	in := gate.Worker{ID: id, URL: w.URL, Key: string(w.Key), InFlightMax: w.InFlightMax, Rank: rank}
+	if w.Model != "" {
+		in.Models = []string{w.Model}
+	}
+	r.changes.Lock()
+	defer r.changes.Unlock()
+	added, err := r.gate.Add(in)
+	if err != nil {
+		return err
+	}
+	for _, m := range in.Models {
+		r.metrics.KnowModel(m)
+	}
+	r.metrics.Worker(added.ID)
+	r.telemetry.Watch(telemetry.Target{ID: added.ID, URL: w.URL, Key: string(w.Key), Rank: rank, GPUURL: w.GPUMetrics, GPUs: w.GPUList(), Incarnation: added.Incarnation})
+	return nil
+}
+
+// signalsMissing are the load signals that an engine does not tell. They are unknown: neutral in every score, never read as idle.
+func signalsMissing(c fleet.Counts) []string {
+	var names []string
+	for _, s := range []struct {
+		has  fleet.Has
+		name string
+	}{{fleet.HasRunning, "running"}, {fleet.HasWaiting, "waiting"}, {fleet.HasKVUsage, "kv_usage"}} {
+		if c.Has&s.has == 0 {
+			names = append(names, s.name)
+		}
+	}
+	return names
+}
