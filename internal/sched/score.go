@@ -13,10 +13,10 @@ const (
 	seenWeight    = 50   // requests over which the mean request is taken
 	chunkTokens   = 8192 // prompt tokens that an engine takes into one step
 	priceSteepest = 4.0  // phi is at most priceSteepest*B + 1
-	// waitPrice is the share of phi at which the wait behind queued prefill is priced. Unpriced, a long prefill under way on an almost
-	// empty worker looked like a good place to wait: the decoding it saved was gone by the time it began. Priced in full, waiting for a
-	// sibling's prefill would cost as much as doing it again elsewhere, and a burst of siblings would scatter.
-	waitPrice = 0.75
+	// waitPriceMax bounds the price of the wait behind queued prefill: a second of waiting counts twice at most. Unpriced, a long prefill
+	// under way on an almost idle worker draws followers that wait for it; priced like prefill, near saturation every queue looks longer
+	// than any hit is worth, and the hit rate tips over.
+	waitPriceMax = 1.0
 )
 
 // candidate is one worker before one request.
@@ -200,7 +200,7 @@ func (s *Scheduler) weigh(c *candidate, j *judgement) {
 		}
 		c.queued += waiting * mean
 	}
-	c.total = c.queued + c.price*(waitPrice*c.load.QueuedSeconds+c.prefill) + c.prefill + c.decode + c.batch
+	c.total = c.queued + min(c.price, waitPriceMax)*c.load.QueuedSeconds + (1+c.price)*c.prefill + c.decode + c.batch
 	c.burden = c.queued + c.batch + j.output*(k.D1*b+k.D2*kv)
 	if math.IsNaN(c.total) {
 		c.total = math.Inf(1)
