@@ -122,7 +122,7 @@ func benchWorkersCommand() *cobra.Command {
 		if err := os.WriteFile(args[1], []byte(strings.Join(mock.URLs(), " ")+"\n"), 0o600); err != nil {
 			return err
 		}
-		mock.Serve(ctx)
+		<-ctx.Done()
 		return nil
 	}}
 }

@@ -109,7 +109,7 @@ func (r *router) wire() {
 		StaleAfter: c.Telemetry.StaleAfter, InFlightMax: c.InFlightMax})
 	x := prefix.New(prefix.Options{BytesMax: int64(c.IndexBytesMax)})
 	book, outputs, ratio := cost.NewBook(cost.DefaultOptions()), cost.NewOutputs(outputsMax), cost.NewRatio()
-	s := sched.New(f, x, book, outputs, ratio, sched.Options{Policy: c.Policy, Seed: mathrand.Uint64()})
+	s := sched.New(f, x, book, outputs, ratio, sched.Options{Policy: c.Policy, Seed: mathrand.Uint64(), EnterMax: gate.EnterAtOnce})
 	r.gate = gate.New(f, x, book, outputs, ratio, s, dialOptions(c), time.Now)
 	r.metrics = metrics.New(r.collect)
 	o := proxy.DefaultOptions()

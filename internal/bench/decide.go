@@ -40,9 +40,9 @@ const (
 func Decide(ctx context.Context, o Options) (Report, error) {
 	o = o.withDefaults()
 	s := Section{Name: "decide",
-		Method: fmt.Sprintf("from a body in memory to a worker reserved: scan, block keys, match, score, reserve, enter; in process, %d requests in flight a worker, caches full; bodies all distinct, one third share a prefix; median of %d rounds of medians",
-			decideInFlight, o.Rounds),
-		Columns: []string{"body KB", "workers", "p50 us", "p99 us", "of it scan us", "keys us", "place us", "least share"}}
+		Method: fmt.Sprintf("from a body in memory to a worker reserved: scan, block keys, match, score, reserve, enter the first %d blocks (the rest once the request has left); in process, %d requests in flight a worker, caches full; bodies all distinct, one third share a prefix; median of %d rounds of medians",
+			gate.EnterAtOnce, decideInFlight, o.Rounds),
+		Columns: []string{"body KB", "workers", "p50 us", "p99 us", "of it scan us", "keys us", "place us", "entered after us", "least share"}}
 	rounds := make([][]decided, len(decisions))
 	for range o.Rounds {
 		for i, d := range decisions {
@@ -64,14 +64,14 @@ func Decide(ctx context.Context, o Options) (Report, error) {
 		}
 		p50, share := of(func(r decided) float64 { return r.p50 }), of(func(r decided) float64 { return r.share })
 		s.Rows = append(s.Rows, Row{nameOurs, []Value{Value(float64(d.bytes) / 1000), Value(d.workers), Value(p50), Value(of(func(r decided) float64 { return r.p99 })),
-			Value(of(func(r decided) float64 { return r.scan })), Value(of(func(r decided) float64 { return r.keys })), Value(of(func(r decided) float64 { return r.place })), Value(share)}})
+			Value(of(func(r decided) float64 { return r.scan })), Value(of(func(r decided) float64 { return r.keys })), Value(of(func(r decided) float64 { return r.place })), Value(of(func(r decided) float64 { return r.after })), Value(share)}})
 		s.Checks = append(s.Checks, most(fmt.Sprintf("%v KB, %d workers", float64(d.bytes)/1000, d.workers), p50, microseconds(d.most), "us"))
 	}
 	return Report{Part: "decide", Sections: []Section{s}}, nil
 }
 
 // decided is what one round showed, in microseconds; share is that of the worker that got fewest, times the number of workers.
-type decided struct{ p50, p99, scan, keys, place, share float64 }
+type decided struct{ p50, p99, scan, keys, place, after, share float64 }
 
 // turnstile is the rooms that decide, put together as the router does, and the requests in flight.
 type turnstile struct {
@@ -92,7 +92,7 @@ func newTurnstile(workers int) (*turnstile, error) {
 	f, x, b := fleet.New(fleet.DefaultOptions()), prefix.New(prefix.Options{}), cost.NewBook(cost.DefaultOptions())
 	o, r := cost.NewOutputs(0), cost.NewRatio()
 	t := &turnstile{placed: map[string]int{}, flying: make([]flight, workers*decideInFlight)}
-	t.gate = gate.New(f, x, b, o, r, sched.New(f, x, b, o, r, sched.Options{Seed: 1}), upstream.DefaultOptions(), time.Now)
+	t.gate = gate.New(f, x, b, o, r, sched.New(f, x, b, o, r, sched.Options{Seed: 1, EnterMax: gate.EnterAtOnce}), upstream.DefaultOptions(), time.Now)
 	t.keyer = prompt.New(prefix.NewSeed([]byte("bench")), prompt.DefaultOptions())
 	for i := range workers {
 		id := fmt.Sprintf("worker-%d", i)
@@ -107,13 +107,13 @@ func newTurnstile(workers int) (*turnstile, error) {
 }
 
 // decide places one request and ends the oldest in flight.
-func (t *turnstile) decide(body []byte) (scan, keys, place time.Duration, err error) {
+func (t *turnstile) decide(body []byte) (scan, keys, place, after time.Duration, err error) {
 	f := &t.flying[t.next%len(t.flying)]
 	t.next++
 	t.end(f)
 	start := time.Now()
 	if err := t.req.Scan(llmapi.Chat, body); err != nil {
-		return 0, 0, 0, err
+		return 0, 0, 0, 0, err
 	}
 	scanned := time.Now()
 	f.chain = t.keyer.Chain(&t.req, body, f.chain)
@@ -122,11 +122,14 @@ func (t *turnstile) decide(body []byte) (scan, keys, place time.Duration, err er
 	want.PromptTokens = t.gate.Estimate(t.req.Model, t.req.TextBytes)
 	f.attempt, err = t.gate.Place(want)
 	done := time.Now()
-	if err == nil {
-		t.placed[f.attempt.Worker.ID]++
-		t.gate.FirstToken(f.attempt, done)
+	if err != nil {
+		return 0, 0, 0, 0, err
 	}
-	return scanned.Sub(start), keyed.Sub(scanned), done.Sub(keyed), err
+	t.gate.EnterRest(f.attempt, f.chain)
+	entered := time.Now()
+	t.placed[f.attempt.Worker.ID]++
+	t.gate.FirstToken(f.attempt, entered)
+	return scanned.Sub(start), keyed.Sub(scanned), done.Sub(keyed), entered.Sub(done), nil
 }
 
 func (t *turnstile) end(f *flight) {
@@ -146,18 +149,19 @@ func (d decision) run(ctx context.Context, window time.Duration) (decided, error
 		return decided{}, err
 	}
 	requests := newBodies(uint64(d.bytes), d.bytes, true)
-	var total, scan, keys, place []time.Duration
+	var total, scan, keys, place, after []time.Duration
 	var buf []byte
 	over := time.Now().Add(window)
 	for i := uint64(0); ctx.Err() == nil && (i < 2*decideWarmup || time.Now().Before(over)); i++ {
 		var from int
 		buf, from = requests.next(buf, i)
-		s, k, p, err := t.decide(buf[from:])
+		s, k, p, a, err := t.decide(buf[from:])
 		if err != nil {
 			return decided{}, err
 		}
 		if i >= decideWarmup {
 			total, scan, keys, place = append(total, s+k+p), append(scan, s), append(keys, k), append(place, p)
+			after = append(after, a)
 		}
 	}
 	fewest, all := math.MaxInt, 0
@@ -168,6 +172,6 @@ func (d decision) run(ctx context.Context, window time.Duration) (decided, error
 		fewest = 0
 	}
 	at := func(v []time.Duration, q float64) float64 { return microseconds(quantile(v, q)) }
-	return decided{p50: at(total, 0.5), p99: at(total, 0.99), scan: at(scan, 0.5), keys: at(keys, 0.5), place: at(place, 0.5),
+	return decided{p50: at(total, 0.5), p99: at(total, 0.99), scan: at(scan, 0.5), keys: at(keys, 0.5), place: at(place, 0.5), after: at(after, 0.5),
 		share: float64(fewest) * float64(d.workers) / float64(all)}, ctx.Err()
 }

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -67,12 +66,6 @@ func (m *Mock) URLs() []string {
 		urls = append(urls, "http://"+l.Addr().String())
 	}
 	return urls
-}
-
-// Serve waits for the end of ctx and closes.
-func (m *Mock) Serve(ctx context.Context) {
-	<-ctx.Done()
-	m.Close()
 }
 
 // Close ends all connections and waits.

@@ -38,6 +38,7 @@ type conn struct {
 	base   *http.Request // what every request of this connection begins as
 	header http.Header   // of requests, used again
 	until  time.Time     // the read deadline in force, zero is none
+	wanted time.Time     // and the one that the next read that waits is to have
 	idle   atomic.Bool
 	served bool // at least one request
 
@@ -46,9 +47,10 @@ type conn struct {
 	body  body
 	reply reply
 
-	fillFunc func(fd uintptr) bool // made once, so that a read allocates nothing
-	filled   int
-	fillErr  error
+	fillFunc, pushFunc func(fd uintptr) bool // made once, so that they allocate nothing
+	filled             int
+	fillErr            error
+	out                []byte // what pushFunc has still to write
 }
 
 // errLeft is why the requests of a connection end when its client closes it.
@@ -66,7 +68,7 @@ func newConn(s *Server, nc *net.TCPConn) (*conn, error) {
 	c.ctx, c.cancel = context.WithCancelCause(s.o.Context)
 	c.base = (&http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, RemoteAddr: nc.RemoteAddr().String()}).WithContext(c.ctx)
 	c.body.c, c.reply.c = c, c
-	c.fillFunc = c.fill
+	c.fillFunc, c.pushFunc = c.fill, c.push
 	if c.number, err = s.watcher.add(c.fd, func() { c.cancel(errLeft) }); err != nil {
 		c.cancel(nil)
 		return nil, err
@@ -149,18 +151,23 @@ func (c *conn) rest() {
 	if wait := c.s.o.IdleTimeout; !c.served {
 		c.deadline(c.s.o.HeadTimeout)
 	} else if now := time.Now(); c.until.Sub(now) < wait {
-		c.setDeadline(now.Add(wait + wait/8))
+		c.wanted = now.Add(wait + wait/8)
+	} else {
+		c.wanted = c.until
 	}
 	if !c.s.lasting.Load() {
 		c.nc.Close() // EndKeepAlives may have looked before idle was set
 	}
 }
 
-func (c *conn) deadline(after time.Duration) { c.setDeadline(time.Now().Add(after)) }
+func (c *conn) deadline(after time.Duration) { c.wanted = time.Now().Add(after) }
 
-func (c *conn) setDeadline(at time.Time) {
-	c.until = at
-	c.nc.SetReadDeadline(at)
+// arm puts the read deadline that is wanted in force. Requests whose bytes are all there already never come here.
+func (c *conn) arm() {
+	if c.until != c.wanted {
+		c.until = c.wanted
+		c.nc.SetReadDeadline(c.until)
+	}
 }
 
 func (c *conn) buffered() []byte {
@@ -179,6 +186,7 @@ func (c *conn) read() error {
 		c.r = 0
 	}
 	c.filled, c.fillErr = 0, nil
+	c.arm()
 	if err := c.raw.Read(c.fillFunc); err != nil {
 		return err
 	}
@@ -216,6 +224,31 @@ func (c *conn) fill(fd uintptr) bool {
 	}
 }
 
+// push is one try of a write of what is in out; it never waits.
+func (c *conn) push(fd uintptr) bool {
+	n, err := syscall.Write(int(fd), c.out)
+	if err == nil && n > 0 {
+		c.out = c.out[n:]
+	}
+	return true
+}
+
+// write sends p. Only when the client takes less than all of it at once is there a wait to bound, by the deadline until.
+func (c *conn) write(p []byte, until time.Time) error {
+	c.out = p
+	err := c.raw.Write(c.pushFunc)
+	p, c.out = c.out, nil
+	if err != nil || len(p) == 0 {
+		return err
+	}
+	if !until.IsZero() {
+		c.nc.SetWriteDeadline(until)
+		defer c.nc.SetWriteDeadline(time.Time{})
+	}
+	_, err = c.nc.Write(p)
+	return err
+}
+
 func (c *conn) release() {
 	if c.held != nil {
 		buffers.Put(c.held)
@@ -242,7 +275,7 @@ func (c *conn) answer(h *head) bool {
 	if h.length > 0 {
 		r.Body = &c.body
 		if int64(c.w-c.r) < h.length {
-			c.setDeadline(time.Time{}) // a slow upload is no idle connection
+			c.wanted = time.Time{} // a slow upload is no idle connection
 		}
 	}
 	c.reply.begin(h)
@@ -309,6 +342,7 @@ func (b *body) Read(p []byte) (int, error) {
 			c.release()
 		}
 	} else if len(p) > 0 {
+		c.arm()
 		var err error
 		if n, err = c.nc.Read(p); err != nil && n == 0 {
 			if err == io.EOF {

@@ -24,6 +24,7 @@ type reply struct {
 	written  int64 // of the body
 	close    bool  // the connection ends with this answer
 	err      error // of the connection
+	until    time.Time
 }
 
 const chunkRoom = 18 // bytes that frame a chunk: 16 digits would do for any, and CRLF
@@ -125,7 +126,7 @@ func (w *reply) drop() {
 
 func (w *reply) send(p []byte) {
 	if w.err == nil {
-		_, w.err = w.c.nc.Write(p)
+		w.err = w.c.write(p, w.until)
 	}
 }
 
@@ -214,12 +215,15 @@ func (w *reply) FlushError() error {
 
 // SetReadDeadline and the next two are what http.ResponseController asks for.
 func (w *reply) SetReadDeadline(t time.Time) error {
-	w.c.setDeadline(t)
+	w.c.wanted = t
 	return nil
 }
 
-// SetWriteDeadline bounds the writes of this connection.
-func (w *reply) SetWriteDeadline(t time.Time) error { return w.c.nc.SetWriteDeadline(t) }
+// SetWriteDeadline bounds the writes of this answer that find their client taking nothing.
+func (w *reply) SetWriteDeadline(t time.Time) error {
+	w.until = t
+	return nil
+}
 
 // EnableFullDuplex is how it always is here: an answer may begin while the body is still coming.
 func (w *reply) EnableFullDuplex() error { return nil }

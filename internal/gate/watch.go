@@ -18,6 +18,28 @@ func (g *Gate) FirstToken(a *Attempt, now time.Time) {
 	a.course.FirstToken(now)
 }
 
+// EnterAtOnce is how many blocks of a prompt are entered in the index with its placement, under the lock that all requests go through:
+// 16 KB of text that nobody has sent before. EnterRest enters the others in steps of as many.
+const EnterAtOnce = 256
+
+// EnterRest enters what Place left of a long prompt. It is called once the request is on its way, so that nobody waits for it: siblings
+// that come within the same millisecond match the first blocks.
+func (g *Gate) EnterRest(a *Attempt, c prefix.Chain) {
+	for a.Decision.Entered < len(c.Keys) {
+		g.enterStep(a, c)
+	}
+}
+
+func (g *Gate) enterStep(a *Attempt, c prefix.Chain) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if a.Worker.Gone() {
+		a.Decision.Entered = len(c.Keys)
+		return
+	}
+	a.Decision.Entered = g.index.Extend(a.Worker.Slot, c, g.now().UnixNano(), a.Decision.Entered, EnterAtOnce)
+}
+
 // Release ends an attempt; later calls change nothing. computed says that its prompt was, for all that is known.
 func (g *Gate) Release(a *Attempt, c prefix.Chain, o fleet.Outcome, computed bool) {
 	g.mu.Lock()

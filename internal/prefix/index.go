@@ -86,26 +86,58 @@ func (x *Index) SetCapacity(slot int, bytes int64) {
 
 // Enter notes that a worker was sent c and will cache it, at the cost of what it used least recently. now is in
 // nanoseconds and does not run backwards. Of a chain longer than the worker's capacity only the head is entered.
-func (x *Index) Enter(slot int, c Chain, now int64) {
+func (x *Index) Enter(slot int, c Chain, now int64) { x.EnterHead(slot, c, now, math.MaxInt) }
+
+// EnterHead is Enter for at most so many blocks that the worker does not hold yet, so that a very long prompt does not keep its
+// owner's lock: Extend enters the rest. It returns the number of leading blocks that are there now, all of the chain when no more can be.
+func (x *Index) EnterHead(slot int, c Chain, now int64, blocksMax int) (upTo int) {
 	n, ok := x.laneOf(slot)
 	if !ok {
-		return
+		return len(c.Keys)
 	}
-	l := &x.lanes[n]
-	length := fit(c, l.capacity)
+	length := fit(c, x.lanes[n].capacity)
 	stamp := stampOf(now)
 	known, last := x.touch(n, c.Keys[:length], stamp)
-	x.sweep(sweepPairs + length - known)
-	for i := known; i < length; i++ {
-		if (i-known)%batchPairs == 0 {
-			end := min(i+batchPairs, length)
-			x.shrink(n, int64(c.Ends[end-1]-c.before(i)), last)
-			x.table.warm(c.Keys[i:end])
+	return x.insertAll(n, c, known, length, last, stamp, blocksMax)
+}
+
+// Extend enters up to blocksMax blocks more, behind the first upTo, which EnterHead or Extend returned. It gives up when these are no
+// more held, and then too returns the whole chain's number.
+func (x *Index) Extend(slot int, c Chain, now int64, upTo, blocksMax int) int {
+	n, ok := x.laneOf(slot)
+	if !ok || upTo <= 0 || upTo >= len(c.Keys) {
+		return len(c.Keys)
+	}
+	last := x.find(c.Keys[upTo-1], n)
+	if last == 0 {
+		return len(c.Keys)
+	}
+	return x.insertAll(n, c, upTo, fit(c, x.lanes[n].capacity), last, stampOf(now), blocksMax)
+}
+
+// insertAll inserts the blocks [from, length) of c behind last, up to blocksMax of them. It returns the first one that is left to do,
+// len(c.Keys) for none.
+func (x *Index) insertAll(n uint16, c Chain, from, length int, last int32, stamp uint32, blocksMax int) int {
+	end := length
+	if length-from > blocksMax {
+		end = from + blocksMax
+	}
+	x.sweep(sweepPairs + max(0, end-from))
+	ok := true
+	for i := from; i < end; i++ {
+		if (i-from)%batchPairs == 0 {
+			batch := min(i+batchPairs, end)
+			x.shrink(n, int64(c.Ends[batch-1]-c.before(i)), last)
+			x.table.warm(c.Keys[i:batch])
 		}
 		if last, ok = x.insert(n, c.Keys[i], c.Ends[i]-c.before(i), last, stamp); !ok {
-			return
+			return len(c.Keys)
 		}
 	}
+	if end < length {
+		return end
+	}
+	return len(c.Keys)
 }
 
 // stampOf keeps time to about a millisecond; it wraps after 52 days, so stamps are compared by their difference.

@@ -297,3 +297,38 @@ func TestLookupsAndKnownPromptsCostNoMemory(t *testing.T) {
 		t.Errorf("%v allocations; %d slots, %d blocks in slot 8", n, len(depth), depth[8])
 	}
 }
+
+func TestALongPromptEnteredInStepsIsThereLikeOneEnteredAtOnce(t *testing.T) {
+	for _, c := range []struct{ blocks, step, capacity int }{{1, 4, 100}, {4, 4, 100}, {100, 7, 1000}, {100, 7, 50}} {
+		steps, once := New(Options{}), New(Options{})
+		long := chainOf(words(1000, c.blocks)...)
+		for _, x := range []*Index{steps, once} {
+			x.SetCapacity(0, int64(c.capacity*16))
+			x.Enter(0, chainOf(words(0, 20)...), 1)
+		}
+		once.Enter(0, long, 2)
+		calls := 1
+		for at := steps.EnterHead(0, long, 2, c.step); at < c.blocks; calls++ {
+			if got := steps.Match(long, nil)[0]; int(got) != at {
+				t.Fatalf("%+v: %d blocks are there after %d were entered", c, got, at)
+			}
+			at = steps.Extend(0, long, 2, at, c.step)
+		}
+		if got, want := steps.Match(long, nil)[0], once.Match(long, nil)[0]; got != want || got == 0 {
+			t.Errorf("%+v: %d blocks, want %d", c, got, want)
+		}
+		if got, want := steps.Stats(), once.Stats(); got.Blocks != want.Blocks {
+			t.Errorf("%+v: %d blocks in all, want %d", c, got.Blocks, want.Blocks)
+		}
+		check(t, steps)
+	}
+}
+
+func TestWhatWasForgottenMeanwhileIsNotExtended(t *testing.T) {
+	x, long := New(Options{}), chainOf(words(0, 40)...)
+	at := x.EnterHead(0, long, 1, 10)
+	x.Forget(0)
+	if got := x.Extend(0, long, 2, at, 10); got != 40 || x.Match(long, nil)[0] != 0 {
+		t.Errorf("extended to %d, %d blocks match", got, x.Match(long, nil)[0])
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/prefix"
+	"github.com/warmpath/warmpath/internal/upstream"
 )
 
 // sessionSeed makes session keys the same for one run of the program and unlike those of the next.
@@ -127,6 +128,7 @@ func (x *exchange) giveUp(err error) error {
 // attempt is one worker's turn at the request.
 type attempt struct {
 	*gate.Attempt
+	request   *upstream.Request
 	withholds bool // usage was asked for on the client's behalf
 	settled   bool
 }

@@ -83,6 +83,7 @@ func (x *exchange) reply(ctx context.Context, stay func() bool, res *upstream.Re
 		}
 		n, err := x.w.Write(piece)
 		x.sent += int64(n)
+		x.lighten()
 		if err != nil {
 			return x.clientGone(err)
 		}

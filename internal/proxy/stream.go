@@ -131,7 +131,8 @@ func (x *exchange) forward(res *upstream.Response, out []byte, flush func() erro
 	x.writeHead(res, true)
 	n, err := x.w.Write(out)
 	x.sent += int64(n)
-	if err == nil && (!res.Body.More() || x.obs.Done) {
+	x.lighten()
+	if err == nil && !res.Body.More() { // what More promises comes at once, if only the end
 		err = flush()
 	}
 	if err == nil {

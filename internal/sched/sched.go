@@ -7,13 +7,14 @@
 //
 // warm-cost, the default policy, takes the least of what the placement costs this request and the others, in seconds:
 //
-//	(1 + 3/4 phi) * Q + (1 + phi) * w    wait before its prefill, its own prefill, and what that prefill delays
+//	(1 + min(phi,1)) * Q + (1 + phi) * w wait before its prefill, its own prefill, and what that prefill delays
 //	+ G * (d0 + d1*(B+1) + d2*(KV+L))    its own decoding among those already there
 //	+ G * B * (d1 + d2*L)                what its presence in the batch costs them
 package sched
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -31,6 +32,9 @@ const RowsMax = 8
 type Options struct {
 	Policy string // a key of Policies; "" is DefaultPolicy
 	Seed   uint64 // of the chance that decides ties
+	// EnterMax bounds the blocks of a prompt that Place enters in the index; 0 is all. What is left is for its owner to enter, see
+	// Decision.Entered.
+	EnterMax int
 }
 
 // Request is what choosing needs to know.
@@ -90,6 +94,7 @@ type Decision struct {
 	Hit               Hit           `json:"-"`
 	MatchedTokens     int           `json:"matched_tokens"` // on the chosen worker
 	MatchedBlocks     int32         `json:"-"`              // the same in blocks of the request's chain, before it was entered
+	Entered           int           `json:"-"`              // leading blocks of the chain that are in the index as expected there
 	BestMatchedTokens int           `json:"best_matched_tokens"`
 	OutputTokens      float64       `json:"output_tokens"`     // expected
 	Relaxed           string        `json:"relaxed,omitempty"` // soft filters that would have left nobody
@@ -143,7 +148,9 @@ type Scheduler struct {
 	ratio   *cost.Ratio
 	policy  string
 	pick    Policy
-	chance  *rand.Rand
+	// enterMax is Options.EnterMax, and the largest int for all.
+	enterMax int
+	chance   *rand.Rand
 
 	// Reused from one decision to the next.
 	req     Request
@@ -160,6 +167,9 @@ type Scheduler struct {
 // An unknown policy panics: it is checked with SetPolicy where it comes from a user.
 func New(f *fleet.Fleet, x *prefix.Index, b *cost.Book, o *cost.Outputs, r *cost.Ratio, opts Options) *Scheduler {
 	s := &Scheduler{fleet: f, index: x, book: b, outputs: o, ratio: r, chance: rand.New(rand.NewPCG(opts.Seed, 0x77617270617468))}
+	if s.enterMax = opts.EnterMax; s.enterMax <= 0 {
+		s.enterMax = math.MaxInt
+	}
 	if opts.Policy == "" {
 		opts.Policy = DefaultPolicy
 	}
@@ -225,7 +235,7 @@ func (s *Scheduler) place(now time.Time, req *Request) (Decision, *fleet.Reserva
 	s.turn++
 	s.slot(c.worker).turn = s.turn
 	if s.index != nil && len(req.Chain.Keys) > 0 && req.Held == nil {
-		s.index.Enter(c.worker.Slot, req.Chain, now.UnixNano())
+		d.Entered = s.index.EnterHead(c.worker.Slot, req.Chain, now.UnixNano(), s.enterMax)
 	}
 	return d, r, nil
 }

@@ -54,6 +54,9 @@ func (x *exchange) run() (*Response, *Error) {
 	} else if x.client.o.HeaderTimeout > 0 {
 		x.c.setDeadline(x.client.o.HeaderTimeout)
 	}
+	if x.req.Sent != nil && sendErr == nil {
+		x.req.Sent()
+	}
 	h, err := x.await()
 	x.answered = x.c.rd.came
 	if err != nil {

@@ -62,6 +62,9 @@ func (s *standard) Do(ctx context.Context, r *Request) (*Response, error) {
 		cancel(nil)
 		return nil, &Error{Class: Invalid, URL: s.base.name, Err: err}
 	}
+	if r.Sent != nil {
+		r.Sent()
+	}
 	resp, err := s.transport.RoundTrip(req)
 	if err != nil {
 		cancel(nil)

@@ -56,6 +56,9 @@ type Request struct {
 	// Such a request cannot be repeated on a fresh connection once a byte of it was read, unless Reopen gives the body once more.
 	BodyReader    io.Reader
 	ContentLength int64
+	// Sent, when not nil, is called by Do once as much of the request has left as leaves at once, before it waits for the answer; again
+	// when the request is repeated on a fresh connection. For https it is called before the request leaves.
+	Sent func()
 	// Reopen returns a second reader of the body, from its start, when there can be one. The first may still be in use.
 	Reopen func() io.Reader
 }
