@@ -157,14 +157,23 @@ func (p *replayPlan) heading(w io.Writer, r *sweep.Row) {
 		if b.BestHitRate > 0 {
 			fmt.Fprintf(w, ", %.3f in the room there is, %.3f by age", b.BestHitRate, b.PooledHitRate)
 		}
+		if b.Session > 0 {
+			fmt.Fprintf(w, "; a session in %.0f s", b.Session)
+		}
+		if b.Makespan > 0 {
+			fmt.Fprintf(w, ", all in %.0f min", b.Makespan/60)
+		}
 		if b.Utilisation > 0 {
 			fmt.Fprintf(w, "; prefill fills %.0f %% of the time", 100*b.Utilisation)
 		}
 		fmt.Fprintln(w)
 	}
 	good := ""
+	if p.trace.Sessions {
+		good = "  session s  all min"
+	}
 	if p.sweep.Base.SLO.Set() {
-		good = "   good"
+		good += "   good"
 	}
 	fmt.Fprintf(w, "%-16s %17s %8s %8s %7s %16s %14s %6s %8s %8s%s\n", "policy", "TTFT mean s", "p50", "p99", "/bound", "TPOT ms", "E2E s", "hits", "declined", "busiest", good)
 }
@@ -180,6 +189,9 @@ func (p *replayPlan) row(w io.Writer, r *sweep.Row) {
 		mean(func(x *sim.Result) float64 { return x.TTFT.Quantile(0.5) }), mean(func(x *sim.Result) float64 { return x.TTFT.Quantile(0.99) }), over,
 		figure(r.Of(func(x *sim.Result) float64 { return 1e3 * x.TPOT.Mean() }), 1), figure(r.Of(func(x *sim.Result) float64 { return x.E2E.Mean() }), 2),
 		mean((*sim.Result).HitRate), mean(func(x *sim.Result) float64 { return float64(x.Declined) }), mean((*sim.Result).Spread))
+	if p.trace.Sessions {
+		fmt.Fprintf(w, " %10.1f %8.1f", mean(func(x *sim.Result) float64 { return x.Session.Mean() }), mean(func(x *sim.Result) float64 { return x.Makespan.Minutes() }))
+	}
 	if p.sweep.Base.SLO.Set() {
 		fmt.Fprintf(w, " %6.3f", mean((*sim.Result).GoodShare))
 	}

@@ -26,14 +26,17 @@ type Bounds struct {
 	TTFT float64
 	// TPOT and E2E are means in seconds of requests that have the fastest worker to themselves; E2E has TTFT in front.
 	TPOT, E2E float64
-	// Session is the mean time of a session in which every request has the fastest worker to itself at HitRate.
-	Session float64
+	// Session is the mean time of a session in which every request has the fastest worker to itself at HitRate, of sessions none of whose
+	// requests was refused. Makespan is the time until all are done when so many run at once, and no sooner than the longest is.
+	Session, Makespan float64
 }
 
-// boundRequestsMax and boundBlocksMax bound what is kept to work bounds out; a longer trace goes without.
+// What is kept to work bounds out is bounded; a longer trace goes without. boundBlocksMax is of blocks in use one after the other,
+// boundNamesMax of different ones.
 const (
 	boundRequestsMax = 2_000_000
 	boundBlocksMax   = 30_000_000
+	boundNamesMax    = 8_000_000
 )
 
 // asked is one request as bounds see it.
@@ -42,6 +45,9 @@ type asked struct {
 	prompt, cached int // cached without end
 	output         int
 	from, to       int // its blocks
+	follows        bool
+	think          time.Duration
+	broken         bool // its session ends with a refusal
 }
 
 // study is the trace as bounds see it.
@@ -90,7 +96,7 @@ func (s *study) read(ctx context.Context) (whole bool, err error) {
 	most := capacity(s.config.Fleet)
 	var q traces.Request
 	var keys []prefix.Key
-	broken := false
+	broken, block := false, s.config.Trace.BlockTokens
 	for ctx.Err() == nil {
 		if err := reader.Next(&q); err == io.EOF {
 			break
@@ -98,39 +104,44 @@ func (s *study) read(ctx context.Context) (whole bool, err error) {
 			return false, err
 		}
 		at := s.config.arrival(q.At, chance)
-		broken = broken && q.Follows || q.Prompt+q.Output > most
-		if broken {
-			continue // it is refused, and what would have followed never comes
+		broken = broken && q.Follows
+		if broken || q.Prompt+q.Output > most {
+			if n := len(s.all); !broken && n > 0 && q.Follows {
+				s.all[n-1].broken = true
+			}
+			broken = true // it is refused, and what would have followed never comes
+			continue
 		}
 		keys = q.Keys(keys[:0])
-		if len(s.all) >= boundRequestsMax || len(s.blocks)+len(keys) > boundBlocksMax {
+		if len(s.all) >= boundRequestsMax || len(s.blocks)+len(keys) > boundBlocksMax || len(s.known)+len(keys) > boundNamesMax {
 			return false, nil
 		}
-		s.add(at, &q, keys)
+		a := asked{at: at, prompt: q.Prompt, output: q.Output, follows: q.Follows, think: q.Think, from: len(s.blocks)}
+		a.cached = s.add(keys, min(len(keys), q.Prompt/block), (q.Prompt-1)/block) * block
+		a.to = len(s.blocks)
+		s.all = append(s.all, a)
 	}
 	return true, ctx.Err()
 }
 
-func (s *study) add(at time.Duration, q *traces.Request, keys []prefix.Key) {
-	block := s.config.Trace.BlockTokens
-	a := asked{at: at, prompt: q.Prompt, output: q.Output, from: len(s.blocks)}
-	full := min(len(keys), q.Prompt/block)
-	hits, leading := 0, true
+// add takes in the keys of a request, of which the first full ones are its prompt's, and returns how many of those, at most most, were
+// there before.
+func (s *study) add(keys []prefix.Key, full, most int) (hits int) {
+	leading := true
 	for i, k := range keys {
 		n, ok := s.known[k]
 		if !ok {
 			n = int32(len(s.known))
 			s.known[k] = n
 		}
-		if leading = leading && ok && i < (q.Prompt-1)/block; leading {
+		if leading = leading && ok && i < most; leading {
 			hits++
 		}
-		if i < full {
+		if i < full && !s.config.Trace.Sessions {
 			s.blocks = append(s.blocks, n)
 		}
 	}
-	a.to, a.cached = len(s.blocks), hits*block
-	s.all = append(s.all, a)
+	return hits
 }
 
 // alone works out what each request takes with a worker to itself.
@@ -139,8 +150,10 @@ func (s *study) alone() {
 	b := &s.bound
 	prompts, cached, gaps := 0, 0, 0
 	var tpot float64
+	var times sessionTimes
 	for i := range s.all {
 		a := &s.all[i]
+		took := b.E2E
 		prompts += a.prompt
 		cached += a.cached
 		ttft := least(kinds, func(k cost.Constants) float64 { return k.Prefill(a.prompt-a.cached, a.cached) })
@@ -152,10 +165,46 @@ func (s *study) alone() {
 			gaps++
 			b.E2E += gap * float64(a.output-1)
 		}
+		times.add(a, b.E2E-took)
+	}
+	if times.end(); s.config.Trace.Sessions {
+		b.Session = ratio(times.whole, float64(times.wholes))
+		if n := s.config.AtOnce; n > 0 {
+			b.Makespan = max(times.longest, times.sum/float64(n))
+		}
 	}
 	n := float64(len(s.all))
 	b.HitRate = float64(cached) / float64(prompts)
 	b.TTFT, b.E2E, b.TPOT = b.TTFT/n, b.E2E/n, ratio(tpot, float64(gaps))
+}
+
+// sessionTimes adds up the times of sessions.
+type sessionTimes struct {
+	this, sum, longest, whole float64
+	wholes                    int
+	open, broken              bool
+}
+
+func (t *sessionTimes) add(a *asked, seconds float64) {
+	if !a.follows {
+		t.end()
+	}
+	t.open = true
+	t.this += a.think.Seconds() + seconds
+	t.broken = t.broken || a.broken
+}
+
+func (t *sessionTimes) end() {
+	if !t.open {
+		return
+	}
+	t.sum += t.this
+	t.longest = max(t.longest, t.this)
+	if !t.broken {
+		t.whole += t.this
+		t.wholes++
+	}
+	t.this, t.open, t.broken = 0, false, false
 }
 
 // distinct are the kinds of workers in a fleet.

@@ -91,6 +91,7 @@ func or[T any](list []T, one T) []T {
 func (s Sweep) Runs() (runs []*Run) {
 	b := s.Base
 	point := 0
+	bounds := map[string]*shared{}
 	for _, n := range or(s.Workers, len(b.Fleet)) {
 		for _, atOnce := range or(s.AtOnce, b.AtOnce) {
 			for _, rate := range or(s.Rates, b.Rate) {
@@ -100,7 +101,7 @@ func (s Sweep) Runs() (runs []*Run) {
 						if n != len(b.Fleet) {
 							p.Fleet = sim.Scale(b.Fleet, n)
 						}
-						runs = append(runs, s.at(p, point)...)
+						runs = append(runs, s.at(p, point, bounds)...)
 						point++
 					}
 				}
@@ -110,14 +111,22 @@ func (s Sweep) Runs() (runs []*Run) {
 	return runs
 }
 
-func (s Sweep) at(p Point, number int) (runs []*Run) {
+// at lists the runs of a point. Runs with the same arrivals share their bounds; sessions from a file come when they can, so there all
+// with the same fleet do.
+func (s Sweep) at(p Point, number int, bounds map[string]*shared) (runs []*Run) {
 	c := s.Base
 	c.Fleet, c.Rate, c.AtOnce, c.ViewDelay, c.Replicas = p.Fleet, p.Rate, p.AtOnce, p.ViewDelay, p.Replicas
 	for seed := range max(1, s.Seeds) {
-		bounds := new(shared)
+		same := fmt.Sprint(number, seed)
+		if s.Base.Trace.Sessions && !s.Base.Trace.Synthetic() {
+			same = fmt.Sprint(sim.FleetName(p.Fleet), p.AtOnce)
+		}
+		if bounds[same] == nil {
+			bounds[same] = new(shared)
+		}
 		for _, policy := range or(s.Policies, c.Policy) {
 			c.Seed, c.Policy = uint64(seed+1), policy
-			r := &Run{Point: number, At: p, Config: c, bounds: bounds}
+			r := &Run{Point: number, At: p, Config: c, bounds: bounds[same]}
 			r.Config.Progress = func(now time.Duration) { r.now.Store(int64(now)) }
 			runs = append(runs, r)
 		}

@@ -102,6 +102,9 @@ var Forms = []struct{ Name, What string }{
 	{"decisions", `a router's own decision log (serve --decision-log)`},
 }
 
+// Synthetic says that the trace is made up: each seed makes another.
+func (t *Trace) Synthetic() bool { return t.Form == synthetic }
+
 // Reader begins a pass.
 func (t *Trace) Reader(seed uint64) (Reader, error) { return t.open(seed) }
 
@@ -135,7 +138,7 @@ const (
 // Load reads the trace into memory, so that later passes need not parse it again, unless it takes more than bytesMax: then the trace
 // stays in its file and is streamed. A trace that depends on the seed is left as it is.
 func (t *Trace) Load(bytesMax int64) error {
-	if t.Form == synthetic {
+	if t.Synthetic() {
 		return nil
 	}
 	r, err := t.open(0)
