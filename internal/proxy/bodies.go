@@ -124,7 +124,7 @@ func (x *exchange) readRaw() {
 		x.req = llmapi.Request{N: 1, Prompts: 1}
 	}
 	x.unnamed = func(models string) error {
-		return badRequest("model", "the body is no JSON and no form, so it cannot name a model, and there are several: %s; add ?model=NAME to the path", models)
+		return badRequest("model", "the request names no model and there are several: %s; where a body is no JSON and no form, add ?model=NAME to the path", models)
 	}
 }
 
