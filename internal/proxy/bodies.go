@@ -107,9 +107,9 @@ func (x *exchange) readForm(encoding string) error {
 	x.req.User, x.req.Session = form.User, form.User
 	x.unnamed = func(models string) error {
 		if err != nil {
-			return badRequest("model", "the form cannot be read up to a part named model (%v), and there are several models: %s", err, models)
+			return badRequest("model", "the request names no model: its form cannot be read up to a part named model (%v), and there are several: %s", err, models)
 		}
-		return badRequest("model", "the form has no part named model and there are several: %s", models)
+		return badRequest("model", "the request names no model: its form has no part named model, and there are several: %s", models)
 	}
 	return nil
 }
