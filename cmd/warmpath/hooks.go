@@ -173,6 +173,9 @@ func (r *router) collect(s *metrics.State) {
 	}
 }
 
+// modelsLoggedMax bounds the model names in a log line: a worker may serve thousands of adapters.
+const modelsLoggedMax = 20
+
 func (r *router) onInfo(t telemetry.Target, i fleet.Info) {
 	for _, m := range i.Models {
 		r.metrics.KnowModel(m.ID)
@@ -184,6 +187,9 @@ func (r *router) onInfo(t telemetry.Target, i fleet.Info) {
 	names := make([]string, 0, len(i.Models))
 	for _, m := range i.Models {
 		names = append(names, m.ID)
+	}
+	if len(names) > modelsLoggedMax {
+		names = append(names[:modelsLoggedMax], fmt.Sprintf("and %d more", len(names)-modelsLoggedMax))
 	}
 	r.log.Info("worker found", "worker", t.ID, "engine", i.Engine, "version", i.Version, "models", names, "kv_tokens", i.KVTokensMax, "slots", i.SlotsMax)
 }
@@ -204,6 +210,8 @@ func (r *router) onFail(t telemetry.Target, err error) {
 
 // onRestart starts the worker's next incarnation: what its engine had cached is gone.
 func (r *router) onRestart(t telemetry.Target) {
+	r.changes.Lock()
+	defer r.changes.Unlock()
 	w, err := r.gate.Restarted(t.ID, t.Incarnation)
 	if err != nil {
 		r.log.Debug("restart of a worker that is not in the fleet any more", "worker", t.ID, "error", err)

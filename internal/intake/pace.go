@@ -91,7 +91,7 @@ func (u *Upload) Read(p []byte) (int, error) {
 		return n, &SlowError{u.Limit}
 	}
 	if full := u.Memory.Hold(n); full != nil {
-		return n, full
+		return 0, full // bytes beside an error are taken for a success by io.ReadFull when they are the last
 	}
 	return n, err
 }
