@@ -43,6 +43,7 @@ var rooms = map[string][]string{
 	"traces":     {"prefix", "declog", "fleet", "cost", "github.com/klauspost/compress/"},
 	"sim":        {"engine", "sched", "prefix", "cost", "fleet", "traces"},
 	"sweep":      {"sim", "cost"},
+	"report":     {"sweep", "sim"},
 	"config":     {"fleet", "sched", "prefix", "upstream", "telemetry", "declog", "go.yaml.in/yaml/v3"},
 }
 

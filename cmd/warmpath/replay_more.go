@@ -74,6 +74,17 @@ type knee struct {
 	beyond  bool    // it met the SLO at all rates
 }
 
+// String says how far it goes.
+func (k knee) String() string {
+	switch {
+	case k.rate == 0:
+		return "none of these rates"
+	case k.beyond:
+		return fmt.Sprintf("%g or more", k.rate)
+	}
+	return fmt.Sprintf("%g", k.rate)
+}
+
 // knees are the highest rates at which the SLO is met, by policy and size of the fleet. Points that differ in more are told apart by
 // being other rows of the same policy: the highest counts.
 func (p *replayPlan) knees(rows []*sweep.Row) (all []knee) {
@@ -98,14 +109,7 @@ func (p *replayPlan) printKnees(w io.Writer, rows []*sweep.Row) {
 	knees := p.knees(rows)
 	fmt.Fprintf(w, "highest rate at which %.0f %% of requests are good (--slo %s)\n", 100*p.sweep.Base.SLO.Share, p.options.slo)
 	for _, k := range knees {
-		switch {
-		case k.rate == 0:
-			fmt.Fprintf(w, "%-16s %4d workers  none of these rates\n", k.policy, k.workers)
-		case k.beyond:
-			fmt.Fprintf(w, "%-16s %4d workers  %g or more\n", k.policy, k.workers, k.rate)
-		default:
-			fmt.Fprintf(w, "%-16s %4d workers  %g\n", k.policy, k.workers, k.rate)
-		}
+		fmt.Fprintf(w, "%-16s %4d workers  %s\n", k.policy, k.workers, k)
 	}
 	for _, s := range p.savings(knees) {
 		fmt.Fprintln(w, s)

@@ -30,7 +30,7 @@ type replayPlan struct {
 const progressEvery = 250 * time.Millisecond
 
 // reportSamples is how many times the load is noted for a report, about.
-const reportSamples = 240
+const reportSamples = 150
 
 func (p *replayPlan) run(ctx context.Context, stdout, stderr io.Writer) error {
 	began := time.Now()
@@ -61,6 +61,12 @@ func (p *replayPlan) run(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	if err == nil && p.options.regret > 0 {
 		err = p.printRegret(ctx, stdout, runs)
+	}
+	if p.options.out != "" && len(rows) > 0 {
+		if err := p.report(rows); err != nil {
+			return err
+		}
+		fmt.Fprintf(stderr, "report: %s\n", p.options.out)
 	}
 	if n := p.trace.Skipped(); n > 0 {
 		fmt.Fprintf(stderr, "%d bad lines of %s were left out\n", n, p.trace.Name)

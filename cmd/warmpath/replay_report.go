@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/warmpath/warmpath/internal/report"
+	"github.com/warmpath/warmpath/internal/sched"
+	"github.com/warmpath/warmpath/internal/sweep"
+)
+
+// report writes the page of --out: whole, or not at all.
+func (p *replayPlan) report(rows []*sweep.Row) (err error) {
+	in := report.Input{
+		Title: "Replay of " + filepath.Base(p.trace.Name), Command: p.command, Rows: rows, SLO: p.sweep.Base.SLO, SLOText: p.options.slo,
+		Ours: p.sweep.Policies[0],
+	}
+	if slices.Contains(p.sweep.Policies, sched.DefaultPolicy) {
+		in.Ours = sched.DefaultPolicy
+	}
+	if in.SLO.Set() {
+		knees := p.knees(rows)
+		in.Savings = p.savings(knees)
+		for _, k := range knees {
+			in.Knees = append(in.Knees, report.Knee{Policy: k.policy, Workers: k.workers, Rate: k.String()})
+		}
+	}
+	f, err := os.CreateTemp(filepath.Dir(p.options.out), ".report-*")
+	if err != nil {
+		return fmt.Errorf("--out %s: %w", p.options.out, err)
+	}
+	defer os.Remove(f.Name())
+	err = report.Write(f, in)
+	if e := f.Chmod(0o644); err == nil {
+		err = e
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), p.options.out)
+	}
+	return err
+}
