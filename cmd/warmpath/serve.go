@@ -22,7 +22,8 @@ const serveLong = `serve stands in front of inference engines and sends each req
 the warm prefix it finds there against the work already owed, in seconds of engine time.
 
 Name the engines with --worker, or in a file with --config. With neither, the usual ports of this machine are
-asked (vLLM 8000, SGLang 30000, llama.cpp 8080, Ollama 11434) and what answers is used.
+asked (vLLM 8000, SGLang 30000, llama.cpp 8080, Ollama 11434, LM Studio 1234) and what answers
+is used.
 
 Clients use the data port as they used the engine: http://127.0.0.1:8800/v1. Operators use the admin port:
 /metrics, /state, POST /workers, POST /workers/{id}/drain, DELETE /workers/{id}, POST /policy.
@@ -172,7 +173,7 @@ func findLocal(stderr io.Writer) ([]config.Worker, error) {
 	if len(workers) > 0 {
 		return workers, nil
 	}
-	return nil, usageError{fmt.Errorf(`no engine answers on this machine's usual ports (8000, 30000, 8080, 11434).
+	return nil, usageError{fmt.Errorf(`no engine answers on this machine's usual ports (8000, 30000, 8080, 11434, 1234).
 Name yours:      warmpath serve --worker http://HOST:PORT --worker http://HOST:PORT
 Or try it alone: warmpath demo --keep`)}
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/warmpath/warmpath/internal/fleet"
 )
 
-// LoopbackURLs are where engines listen on this machine when nobody tells them otherwise: vLLM, SGLang, llama.cpp, Ollama.
+// LoopbackURLs are where engines listen on this machine when nobody tells them otherwise: vLLM, SGLang, llama.cpp, Ollama, LM Studio.
 func LoopbackURLs() []string {
-	return []string{"http://127.0.0.1:8000", "http://127.0.0.1:30000", "http://127.0.0.1:8080", "http://127.0.0.1:11434"}
+	return []string{"http://127.0.0.1:8000", "http://127.0.0.1:30000", "http://127.0.0.1:8080", "http://127.0.0.1:11434", "http://127.0.0.1:1234"}
 }
 
 // Found is an engine that answered a probe.
