@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,38 +21,31 @@ func TestAWorkerThatComesAndGoesAllAtOnceLeavesNothingBehind(t *testing.T) {
 		flickers.detection(out, r)
 	})
 	rt := start(t, nil, stays)
-	body := fmt.Sprintf(`{"url":%q,"id":"flicker"}`, flickers.url)
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
 	var all sync.WaitGroup
-	for i := range 6 {
-		random := rand.New(rand.NewPCG(seed, uint64(i)))
+	for i := range 300 { // each is removed in the moment in which it is added
+		body := fmt.Sprintf(`{"url":"%s/%d","id":"flicker-%d"}`, flickers.url, i, i)
+		all.Go(func() { rt.adminCall(http.MethodPost, "/workers", body, nil) })
 		all.Go(func() {
-			for range 150 {
-				switch random.IntN(5) {
-				case 0, 1:
-					rt.adminCall(http.MethodPost, "/workers", body, nil)
-				case 2, 3:
-					rt.adminCall(http.MethodDelete, "/workers/flicker", "", nil)
-				case 4:
-					rt.post("/v1/chat/completions", chat("x", true))
-				}
+			for rt.adminCall(http.MethodDelete, fmt.Sprintf("/workers/flicker-%d", i), "", nil) != http.StatusOK {
+				runtime.Gosched()
 			}
 		})
+		if i%20 == 0 {
+			rt.post("/v1/chat/completions", chat("x", true))
+		}
+		all.Wait()
 	}
-	all.Wait()
-	rt.adminCall(http.MethodDelete, "/workers/flicker", "", nil)
 	rt.idle()
 	// Telemetry that was left behind would ask on, ten times a second.
-	eventually(t, "the removed worker not to be asked for half a second", func() bool {
+	eventually(t, "the removed workers not to be asked for half a second", func() bool {
 		before := asked.Load()
 		quiet := time.NewTimer(500 * time.Millisecond)
 		defer quiet.Stop()
 		<-quiet.C
 		return asked.Load() == before
 	})
-	if page := read(rt.http.Get(rt.AdminURL() + "/metrics")).body; strings.Contains(page, `worker="flicker"`) {
-		t.Error("the metrics still speak of the removed worker")
+	if page := read(rt.http.Get(rt.AdminURL() + "/metrics")).body; strings.Contains(page, `worker="flicker`) {
+		t.Error("the metrics still speak of removed workers")
 	}
 }
 
