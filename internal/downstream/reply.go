@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -26,6 +27,14 @@ type reply struct {
 	err      error // of the connection
 	until    time.Time
 }
+
+// writeBufferBytes holds a head and the longest piece of a worker's answer together, so that they leave in one write.
+const writeBufferBytes = 20 << 10
+
+var writeBuffers = sync.Pool{New: func() any { b := make([]byte, writeBufferBytes); return &b }}
+
+// gatheredMax is the longest piece that is copied behind what is waiting.
+const gatheredMax = 16 << 10
 
 const chunkRoom = 18 // bytes that frame a chunk: 16 digits would do for any, and CRLF
 
@@ -80,12 +89,12 @@ func (w *reply) body(p []byte) error {
 	if len(p) == 0 {
 		return w.err
 	}
-	w.room(min(len(p), bufferBytes) + chunkRoom)
+	w.room(min(len(p), gatheredMax) + chunkRoom)
 	if w.chunked {
 		w.out = strconv.AppendInt(w.out, int64(len(p)), 16)
 		w.out = append(w.out, "\r\n"...)
 	}
-	if len(p) <= bufferBytes {
+	if len(p) <= gatheredMax {
 		w.out = append(w.out, p...)
 	} else {
 		w.push()
@@ -104,7 +113,7 @@ func (w *reply) room(n int) {
 		w.push()
 	}
 	if w.out == nil {
-		w.held = buffers.Get().(*[]byte)
+		w.held = writeBuffers.Get().(*[]byte)
 		w.out = (*w.held)[:0]
 	}
 }
@@ -119,7 +128,7 @@ func (w *reply) push() {
 
 func (w *reply) drop() {
 	if w.held != nil {
-		buffers.Put(w.held) // not out: that may have grown
+		writeBuffers.Put(w.held) // not out: that may have grown
 	}
 	w.out, w.held = nil, nil
 }
@@ -144,7 +153,7 @@ func (w *reply) head(last bool) {
 	if c := h["Connection"]; len(c) > 0 && c[0] == "close" || w.c.body.left > unreadBytesMax || !w.c.s.lasting.Load() {
 		w.close = true
 	}
-	held := buffers.Get().(*[]byte)
+	held := writeBuffers.Get().(*[]byte)
 	b := append((*held)[:0], "HTTP/1.1 "...)
 	b = strconv.AppendInt(b, int64(w.status), 10)
 	b = append(append(b, ' '), http.StatusText(w.status)...)
@@ -181,7 +190,7 @@ func (w *reply) head(last bool) {
 		w.body(early)
 	}
 	if before != nil {
-		buffers.Put(before)
+		writeBuffers.Put(before)
 	}
 }
 

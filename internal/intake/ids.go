@@ -1,8 +1,9 @@
 package intake
 
 import (
-	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 )
@@ -46,8 +47,12 @@ func ValidTrace(s string) bool {
 // NewTrace makes a traceparent for a request that came without one.
 func NewTrace() string { return "00-" + randomHex(16) + "-" + randomHex(8) + "-01" }
 
+// randomHex is for names, not for secrets: the runtime's own generator (ChaCha8, seeded by the system) does, at a tenth of the cost.
 func randomHex(bytes int) string {
 	var raw [16]byte
-	rand.Read(raw[:bytes])
-	return hex.EncodeToString(raw[:bytes])
+	binary.LittleEndian.PutUint64(raw[:], rand.Uint64())
+	binary.LittleEndian.PutUint64(raw[8:], rand.Uint64())
+	var text [32]byte
+	hex.Encode(text[:], raw[:bytes])
+	return string(text[:2*bytes])
 }

@@ -1,5 +1,12 @@
 package prefix
 
+import "math"
+
+// trimWalkMax is how many of a worker's blocks Trim looks at behind the request's own. Looking at all of a big cache would take half a
+// millisecond for every report that is lower than assumed, and an engine may report 0 for ever. What hangs off further back was used
+// least recently and goes first in any case.
+const trimWalkMax = 4096
+
 // laneMark on a member's lane means that it is about to be forgotten.
 const laneMark = 1 << 15
 
@@ -40,7 +47,12 @@ func (x *Index) correct(slot int, c Chain, depth int32, keep bool) {
 		from = own[len(own)-1]
 	}
 	all := own
-	for at := m.at(from).older; at != 0; at = m.at(at).older {
+	left := math.MaxInt // what continues a withdrawn block must go with it, however far back
+	if keep {
+		left = trimWalkMax
+	}
+	for at := m.at(from).older; at != 0 && left > 0; at = m.at(at).older {
+		left--
 		e := m.at(at)
 		if e.lane&laneMark == 0 && e.parent != 0 && m.at(e.parent).lane&laneMark != 0 {
 			e.lane |= laneMark
