@@ -79,6 +79,25 @@ func TestABodyStaysInMemoryWhereNoFileCanBeMade(t *testing.T) {
 	}
 }
 
+func TestAFullDiskIsToldFromAClientThatStops(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "x")
+	if err := os.WriteFile(name, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	takesNothing, err := os.Open(name) // for reading, so that every write fails
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer takesNothing.Close()
+	var spool *SpoolError
+	if _, err := copyTo(takesNothing, strings.NewReader("x")); !errors.As(err, &spool) {
+		t.Errorf("a file that takes nothing: %v", err)
+	}
+	if _, err := copyTo(takesNothing, iotest.ErrReader(io.ErrUnexpectedEOF)); errors.As(err, &spool) || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("a client that stops: %v", err)
+	}
+}
+
 func TestPathsThatPass(t *testing.T) {
 	for path, want := range map[string]Kind{
 		"/v1/chat/completions": {Generates: true, Warms: true}, "/completion": {Generates: true, Warms: true}, "/infill": {Generates: true, Warms: true},
