@@ -198,13 +198,21 @@ func (r *router) onCounts(t telemetry.Target, c fleet.Counts) { r.gate.Observe(t
 
 func (r *router) onDown(t telemetry.Target, _ error) { r.gate.Unreachable(t.ID, t.Incarnation) }
 
-// onFail counts. A worker that was down and now answers, though not what telemetry asks, is up: nothing else would tell, because one
-// that is down gets no requests.
+// onFail counts, and has a worker judged that says nothing. One that was down and now answers, though not what telemetry asks, is up:
+// nothing else would tell, because one that is down gets no requests.
 func (r *router) onFail(t telemetry.Target, err error) {
 	r.metrics.Worker(t.ID).TelemetryFailed()
 	var e *telemetry.Error
 	if !errors.As(err, &e) || !e.Unreachable() {
 		r.gate.Reachable(t.ID, t.Incarnation)
+	}
+	if e == nil || e.Head {
+		r.gate.Heard(t.ID, t.Incarnation)
+		return
+	}
+	if r.gate.Silent(t.ID, t.Incarnation) {
+		r.metrics.Worker(t.ID).Ejected()
+		r.log.Warn("worker put out: its answers are overdue, its telemetry stopped and nothing comes from it; a byte of any kind brings it back", "worker", t.ID)
 	}
 }
 

@@ -93,7 +93,7 @@ type DecisionLog struct {
 type Telemetry struct {
 	Interval   time.Duration `yaml:"interval" min:"50ms" doc:"Between two scrapes of a worker."`
 	Timeout    time.Duration `yaml:"timeout" min:"10ms" doc:"For one answer of an engine."`
-	StaleAfter time.Duration `yaml:"stale_after" min:"100ms" doc:"Age at which an engine's counts become unknown. Unknown is neutral, never idle."`
+	StaleAfter time.Duration `yaml:"stale_after" min:"100ms" doc:"Age at which an engine's counts become unknown. Unknown is neutral, never idle. A worker whose counts are this old, and whose answers are overdue by this much and by four times the prediction, without a byte of any kind from it, is put out until one comes."`
 }
 
 // Ejection is when and for how long a failing worker is put out.

@@ -37,14 +37,25 @@ type health struct {
 	answered bool          // ever, to anybody
 	down     bool          // never answered, and somebody tried
 	present  bool          // somebody was at its address when that was last seen
+	absent   bool          // nobody was
+
+	mute        bool      // out for its silence: any byte ends it
+	heardBytes  uint64    // Worker.bytes when that was last looked at,
+	silentSince time.Time // and when it was first seen like that
 }
 
 // heard notes an answer of any kind.
-func (h *health) heard() { h.answered, h.down, h.present = true, false, true }
+func (w *Worker) heard() {
+	h := &w.health
+	h.answered, h.down, h.present, h.absent = true, false, true, false
+	w.Heard()
+	w.thaw()
+}
 
 // Fault counts a fault against a worker. EjectAfter in a row put it out, unless it is the last one standing of a model that it serves.
 // A probe that fails puts it out again for twice as long. It reports whether the worker was put out just now.
 func (f *Fleet) Fault(w *Worker, now time.Time, kind Fault) (ejected bool) {
+	w.thaw()
 	h := &w.health
 	h.run++
 	h.last, h.lastAt = kind, now
@@ -68,7 +79,7 @@ func (f *Fleet) eject(w *Worker, now time.Time) {
 	} else {
 		h.lasts = min(2*h.lasts, f.opts.EjectMax)
 	}
-	h.out, h.probe = true, nil
+	h.out, h.mute, h.probe = true, false, nil
 	h.until = now.Add(h.lasts)
 	f.ejections++
 }
@@ -100,7 +111,7 @@ func (f *Fleet) lastStanding(w *Worker) bool {
 func (w *Worker) Succeeded(now time.Time) {
 	h := &w.health
 	h.run = 0
-	h.heard()
+	w.heard()
 	if h.out {
 		h.out, h.probe, h.closed = false, nil, now
 	}
@@ -109,7 +120,7 @@ func (w *Worker) Succeeded(now time.Time) {
 // Busy says that the worker answered 429 or 503: back-pressure, never a fault. Others are preferred until retryAfter is over
 // (0: Options.BusyFor; at most Options.BusyMax).
 func (w *Worker) Busy(now time.Time, retryAfter time.Duration) {
-	w.health.heard()
+	w.heard()
 	if retryAfter <= 0 {
 		retryAfter = w.fleet.opts.BusyFor
 	}
@@ -121,24 +132,32 @@ func (w *Worker) Busy(now time.Time, retryAfter time.Duration) {
 // IsBusy reports whether others should be preferred.
 func (w *Worker) IsBusy(now time.Time) bool { return now.Before(w.health.busy) }
 
-// Unreachable says that nobody is at the worker's address. For requests it matters only to one that never answered anything: of the
-// others their traffic is the better judge.
+// Unreachable says that nobody is at the worker's address. One that never answered anything gets no requests then; of the others
+// traffic is the better judge, as long as there is any: while nothing is in flight there, such a worker is shown as down and does not
+// stand, and is asked all the same when it is chosen.
 func (w *Worker) Unreachable() {
-	w.health.present = false
+	w.health.present, w.health.absent = false, true
 	if !w.health.answered {
 		w.health.down = true
 	}
 }
 
 // Reachable says that somebody is at the worker's address after all, though it told nothing: it may get requests again.
-func (w *Worker) Reachable() { w.health.down, w.health.present = false, true }
+func (w *Worker) Reachable() { w.health.down, w.health.present, w.health.absent = false, true, false }
 
-// Present reports whether somebody was at the worker's address when that was last seen; false for one not heard of yet.
-func (w *Worker) Present() bool { return w.health.present }
+// left reports whether nobody is at the worker's address, and no traffic says otherwise.
+func (w *Worker) left() bool { return w.health.absent && w.owed.inFlight == 0 }
+
+// Ready reports whether the worker may be promised to clients: it was heard of, somebody is there, and it may get a request.
+func (w *Worker) Ready(now time.Time) bool {
+	there := w.health.present || w.health.answered && !w.left()
+	return there && w.Healthy(now) && !w.draining
+}
 
 // Healthy reports whether the worker may get a request: it is not out, or its time is up and no probe is under way. A probe that has
 // been silent for EjectMax is waited for no longer: it may be an answer of ten minutes that is not streamed.
 func (w *Worker) Healthy(now time.Time) bool {
+	w.thaw()
 	h := &w.health
 	untried := h.probe == nil || now.Sub(h.probe.dispatched) >= w.fleet.opts.EjectMax
 	return !h.down && (!h.out || (untried && !now.Before(h.until)))
@@ -147,16 +166,20 @@ func (w *Worker) Healthy(now time.Time) bool {
 // ProbeDue reports whether the worker is out, its time is up and nobody tries it. Somebody must, or a recovered worker whose prompts
 // are warm elsewhere never comes back.
 func (w *Worker) ProbeDue(now time.Time) bool {
-	return w.health.out && !w.draining && w.Healthy(now) && !w.IsBusy(now)
+	return !w.draining && w.Healthy(now) && w.health.out && !w.IsBusy(now)
 }
 
 // Standing reports whether the worker is neither out, down, draining nor gone.
 func (w *Worker) Standing() bool {
-	return !w.health.out && !w.health.down && !w.draining && !w.gone
+	w.thaw()
+	return !w.health.out && !w.health.down && !w.left() && !w.draining && !w.gone
 }
 
 // EjectedUntil returns when the worker's ejection ends; ok is false when it is not out.
-func (w *Worker) EjectedUntil() (until time.Time, ok bool) { return w.health.until, w.health.out }
+func (w *Worker) EjectedUntil() (until time.Time, ok bool) {
+	w.thaw()
+	return w.health.until, w.health.out
+}
 
 // LastFault returns the latest fault, to be shown; ok is false when there was none.
 func (w *Worker) LastFault() (kind Fault, at time.Time, ok bool) {
@@ -165,16 +188,17 @@ func (w *Worker) LastFault() (kind Fault, at time.Time, ok bool) {
 
 // takeProbe makes r the probe when the worker is out and due: exactly one at a time.
 func (w *Worker) takeProbe(r *Reservation, now time.Time) {
-	if w.health.out && w.Healthy(now) {
+	if w.Healthy(now) && w.health.out {
 		w.health.probe = r
 		r.probe = true
 	}
 }
 
 // probeEnded frees the place of a probe. One that failed puts the worker out again even if nobody calls Fault before Release; one
-// that was cancelled or refused proves nothing, and the next request tries again.
+// that was cancelled or refused proves nothing, and the next request tries again; where the worker is out for its silence, and not a byte came
+// since, that waits for EjectMax, or its clients would give up one after the other.
 func (w *Worker) probeEnded(r *Reservation, now time.Time, o Outcome) {
-	if w.health.probe != r {
+	if w.thaw(); w.health.probe != r {
 		return
 	}
 	switch {
@@ -184,22 +208,26 @@ func (w *Worker) probeEnded(r *Reservation, now time.Time, o Outcome) {
 		w.fleet.eject(w, now)
 	default:
 		w.health.probe = nil
+		if w.health.mute {
+			w.health.until = now.Add(w.fleet.opts.EjectMax)
+		}
 	}
 }
 
-// State is the worker's state as shown to people: "draining", "probing", "ejected", "down" (never answered), "unknown" (not heard of
-// yet) or "ready".
+// State is the worker's state as shown to people: "draining", "probing", "down" (nobody is at its address, and nothing in flight says
+// otherwise), "ejected", "unknown" (not heard of yet) or "ready".
 func (w *Worker) State() string {
+	w.thaw()
 	h := &w.health
 	switch {
 	case w.draining:
 		return "draining"
 	case h.probe != nil:
 		return "probing"
+	case h.down, w.left():
+		return "down"
 	case h.out:
 		return "ejected"
-	case h.down:
-		return "down"
 	case !h.answered:
 		return "unknown"
 	}

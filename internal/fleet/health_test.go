@@ -199,9 +199,9 @@ func TestBackPressureIsNoFault(t *testing.T) {
 	}
 }
 
-func TestNobodyAnsweringMattersOnlyBeforeTheFirstAnswer(t *testing.T) {
-	_, w := one(t)
-	if w.State() != "unknown" || !w.Healthy(at(0)) || w.Present() {
+func TestNobodyAnsweringKeepsRequestsAwayOnlyBeforeTheFirstAnswer(t *testing.T) {
+	f, w := one(t)
+	if w.State() != "unknown" || !w.Healthy(at(0)) || w.Ready(at(0)) {
 		t.Errorf("new: %s", w.State())
 	}
 	w.SetInfo(Info{Models: []Model{{ID: "configured"}}})
@@ -209,7 +209,7 @@ func TestNobodyAnsweringMattersOnlyBeforeTheFirstAnswer(t *testing.T) {
 	if w.State() != "down" || w.Healthy(at(0)) {
 		t.Errorf("never answered: %s", w.State())
 	}
-	if w.Reachable(); w.State() != "unknown" || !w.Healthy(at(0)) || !w.Present() {
+	if w.Reachable(); w.State() != "unknown" || !w.Healthy(at(0)) || !w.Ready(at(0)) {
 		t.Errorf("somebody is there, and it is %s", w.State())
 	}
 	w.Unreachable()
@@ -220,11 +220,16 @@ func TestNobodyAnsweringMattersOnlyBeforeTheFirstAnswer(t *testing.T) {
 	for name, answer := range answers {
 		answer()
 		w.Unreachable()
-		if w.State() != "ready" || w.Present() {
-			t.Errorf("after an answer (%s), then none: %s, present %v", name, w.State(), w.Present())
+		if w.State() != "down" || w.Ready(at(0)) || w.Standing() || !w.Healthy(at(0)) {
+			t.Errorf("after an answer (%s), then none, with nothing in flight: %s, ready %v, standing %v, healthy %v", name, w.State(), w.Ready(at(0)), w.Standing(), w.Healthy(at(0)))
 		}
-		if answer(); !w.Present() {
-			t.Errorf("after an answer (%s) nobody is there", name)
+		r := f.Reserve(w, Need{}, at(0))
+		if w.State() != "ready" || !w.Ready(at(0)) || !w.Standing() {
+			t.Errorf("with a request in flight traffic is the better judge, and it is %s", w.State())
+		}
+		r.Release(at(0), Cancelled)
+		if answer(); w.State() != "ready" || !w.Ready(at(0)) {
+			t.Errorf("after an answer (%s) it is %s", name, w.State())
 		}
 		w.health.answered, w.health.down = false, true
 	}

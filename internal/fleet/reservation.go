@@ -171,6 +171,7 @@ func (r *Reservation) FirstToken(now time.Time) (clean bool, elapsed time.Durati
 		return false, 0
 	}
 	w.owed.alive = now
+	w.Heard()
 	elapsed = max(0, now.Sub(r.dispatched))
 	if r.phase == decoding {
 		return false, elapsed
@@ -202,6 +203,7 @@ func (r *Reservation) Generated(n int) {
 		}
 		if r.tokens.CompareAndSwap(t, t+int64(n)) {
 			r.worker.generated.Add(int64(n))
+			r.Heard()
 			return
 		}
 	}
@@ -248,6 +250,7 @@ func (r *Reservation) Release(now time.Time, o Outcome) bool {
 func (w *Worker) stayed(r *Reservation, now time.Time, o Outcome) {
 	if o == Succeeded {
 		w.owed.alive = now
+		w.Heard()
 	}
 	if o == Failed || o == Refused || (o == Cancelled && r.phase == prefilling) {
 		return

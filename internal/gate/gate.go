@@ -62,6 +62,9 @@ type Attempt struct {
 // Generated notes tokens produced since the last call; it takes no lock.
 func (a *Attempt) Generated(n int) { a.course.Reservation().Generated(n) }
 
+// Heard notes that a byte of the answer came; it takes no lock.
+func (a *Attempt) Heard() { a.course.Reservation().Heard() }
+
 // Probe says whether this request is the one that tries a worker which is out.
 func (a *Attempt) Probe() bool { return a.course.Reservation().Probe() }
 

@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/fleet"
@@ -125,12 +126,37 @@ func (g *Gate) Unreachable(id string, incarnation uint64) {
 	}
 }
 
+// Silent judges a worker whose telemetry failed, see fleet.Silent. It reports whether the worker was put out just now.
+func (g *Gate) Silent(id string, incarnation uint64) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	w := g.fleet.Lookup(id)
+	return w != nil && w.Incarnation == incarnation && g.fleet.Silent(w, g.now())
+}
+
 // Reachable notes that somebody is at a worker's address, though telemetry learns nothing there.
 func (g *Gate) Reachable(id string, incarnation uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if w := g.fleet.Lookup(id); w != nil && w.Incarnation == incarnation {
 		w.Reachable()
+	}
+}
+
+// Ready reports whether a worker may be promised to clients now.
+func (g *Gate) Ready() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.now()
+	return slices.ContainsFunc(g.fleet.Workers(), func(w *fleet.Worker) bool { return w.Ready(now) })
+}
+
+// Heard notes that a byte came from a worker, though telemetry learned nothing of it.
+func (g *Gate) Heard(id string, incarnation uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if w := g.fleet.Lookup(id); w != nil && w.Incarnation == incarnation {
+		w.Heard()
 	}
 }
 

@@ -130,9 +130,14 @@ func (s *Share) Release() {
 	s.bytes = 0
 }
 
-// ReadWhole reads a body of a known length into memory that grows as it comes.
-func ReadWhole(r io.Reader, length int64) ([]byte, error) {
-	body := make([]byte, 0, min(length, firstBytes))
+// ReadWhole reads a body of a known length into room when it fits there, else into memory that grows as it comes.
+func ReadWhole(r io.Reader, length int64, room []byte) ([]byte, error) {
+	body := room[:0]
+	if int64(cap(room)) < length {
+		body = make([]byte, 0, min(length, firstBytes))
+	} else {
+		body = body[:0:length]
+	}
 	for {
 		n, err := io.ReadFull(r, body[len(body):cap(body)])
 		body = body[:len(body)+n]

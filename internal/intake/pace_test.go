@@ -16,12 +16,12 @@ func TestABodyOfAKnownLengthIsReadWholeHoweverItComes(t *testing.T) {
 		for name, r := range map[string]io.Reader{
 			"at once": bytes.NewReader(want), "in halves": iotest.HalfReader(bytes.NewReader(want)), "with its end": iotest.DataErrReader(bytes.NewReader(want)),
 		} {
-			got, err := ReadWhole(r, int64(length))
+			got, err := ReadWhole(r, int64(length), make([]byte, 0, 1000))
 			if err != nil || !bytes.Equal(got, want) || cap(got) > length {
 				t.Errorf("%d bytes %s: got %d in %d, %v", length, name, len(got), cap(got), err)
 			}
 		}
-		if _, err := ReadWhole(bytes.NewReader(want[:length-1]), int64(length)); err != io.ErrUnexpectedEOF {
+		if _, err := ReadWhole(bytes.NewReader(want[:length-1]), int64(length), nil); err != io.ErrUnexpectedEOF {
 			t.Errorf("%d bytes less one: %v", length, err)
 		}
 	}
@@ -31,7 +31,7 @@ func TestBodiesShareOneMemoryAndTheOneTooManyIsRefused(t *testing.T) {
 	memory := &Memory{BytesMax: 100}
 	read := func(s *Share, bytes int) error {
 		u := &Upload{ReadCloser: io.NopCloser(strings.NewReader(strings.Repeat("x", bytes))), Writer: httptest.NewRecorder(), Memory: s}
-		_, err := ReadWhole(u, int64(bytes))
+		_, err := ReadWhole(u, int64(bytes), nil)
 		return err
 	}
 	first, second := &Share{Of: memory}, &Share{Of: memory}

@@ -66,7 +66,7 @@ var catalogue = []family{
 	{name: "warmpath_retries_total", kind: kindCounter, unit: "attempts",
 		help: "Attempts on another worker after one failed."},
 	{name: "warmpath_ejections_total", kind: kindCounter, unit: "ejections", labels: []string{"worker"},
-		help: "Times a worker was put out after failing in a row."},
+		help: "Times a worker was put out after failing in a row, or because its answers were long overdue, its telemetry had stopped and not a byte came from it."},
 	{name: "warmpath_cancellations_total", kind: kindCounter, unit: "requests",
 		help: "Requests whose client left before the end; their upstream request was cancelled."},
 	{name: "warmpath_streams_without_terminator_total", kind: kindCounter, unit: "streams",

@@ -202,6 +202,8 @@ type exchange struct {
 	taken   *intake.Body // a body that is not plain JSON
 	text    []byte       // the body in the clear, as req points into it
 	packed  bool         // body is text compressed
+	room    []byte       // memory for a short body, kept for the next request
+	kept    []byte       // and for a short reply
 	unnamed func(models string) error
 	req     llmapi.Request
 	scanned bool // req holds what text says
@@ -221,8 +223,8 @@ type exchange struct {
 
 func (p *Proxy) begin(w http.ResponseWriter, r *http.Request) *exchange {
 	x := p.pool.Get().(*exchange)
-	chain, gaps, tried, req, obs := x.chain, x.facts.Gaps[:0], x.want.Tried[:0], x.req, x.obs
-	*x = exchange{p: p, r: r, ctx: r.Context(), down: intake.Download{ResponseWriter: w, Limit: p.o.ClientTimeout}, share: intake.Share{Of: &p.bodies}, chain: chain, req: req, obs: obs}
+	chain, gaps, tried, req, obs, room, kept := x.chain, x.facts.Gaps[:0], x.want.Tried[:0], x.req, x.obs, x.room, x.kept
+	*x = exchange{p: p, r: r, ctx: r.Context(), down: intake.Download{ResponseWriter: w, Limit: p.o.ClientTimeout}, share: intake.Share{Of: &p.bodies}, chain: chain, req: req, obs: obs, room: room, kept: kept}
 	x.w = &x.down
 	x.want.Tried = tried
 	x.facts = Facts{ID: intake.RequestID(r.Header), Method: r.Method, Path: clip(r.URL.Path), Started: p.now(), Gaps: gaps, Outcome: OutcomeFailed}

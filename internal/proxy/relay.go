@@ -61,7 +61,7 @@ func (x *exchange) writeHead(res *upstream.Response, named bool) {
 // reply copies an answer that is not an event stream, piece by piece as it comes, and keeps a bounded copy to read its usage.
 func (x *exchange) reply(ctx context.Context, stay func() bool, res *upstream.Response) error {
 	keep := (x.scanned || x.makesConversation()) && res.Status == http.StatusOK && res.Header.Get("Content-Encoding") == ""
-	var kept []byte
+	kept := x.kept[:0]
 	for {
 		piece, err := res.Body.Next()
 		if err != nil && err != io.EOF {
@@ -94,6 +94,9 @@ func (x *exchange) reply(ctx context.Context, stay func() bool, res *upstream.Re
 	x.facts.Outcome = outcomeOf(res.Status)
 	if keep {
 		x.readAnswer(llmapi.ScanReply(x.api, kept))
+		if cap(kept) <= roomBytesMax {
+			x.kept = kept
+		}
 	}
 	x.answered(x.facts.Outcome)
 	return nil

@@ -94,6 +94,7 @@ func (x *exchange) send() error {
 		return x.broke(ctx, err)
 	}
 	defer res.Body.Close()
+	a.Heard()
 	return x.relay(ctx, stay, res)
 }
 

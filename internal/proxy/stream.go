@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 
 	"github.com/warmpath/warmpath/internal/fleet"
@@ -134,6 +135,8 @@ func (x *exchange) forward(res *upstream.Response, out []byte, flush func() erro
 	x.lighten()
 	if err == nil && !res.Body.More() { // what More promises comes at once, if only the end
 		err = flush()
+		// Others first: under load, events that come meanwhile leave together. With nobody waiting for the processor it changes nothing.
+		runtime.Gosched()
 	}
 	if err == nil {
 		return nil

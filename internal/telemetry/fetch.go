@@ -22,7 +22,8 @@ const headBytesMax = 64 << 10
 // Error is an engine that did not tell what it was asked.
 type Error struct {
 	Path   string // what was asked
-	Status int    // HTTP status of the answer; 0 when there was none
+	Status int    // HTTP status of an answer that was refused; 0 when there was none, or its body is what failed
+	Head   bool   // the head of an answer came
 	Err    error  // nil when the status says it all
 }
 
@@ -102,7 +103,7 @@ func (c *client) get(ctx context.Context, path string, read func(*http.Response)
 		defer resp.Body.Close()
 		if resp.StatusCode != http.StatusOK {
 			_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // a short error is read, so that its connection serves again
-			return &Error{Path: path, Status: resp.StatusCode}
+			return &Error{Path: path, Status: resp.StatusCode, Head: true}
 		}
 		err = read(resp)
 	}
@@ -112,7 +113,7 @@ func (c *client) get(ctx context.Context, path string, read func(*http.Response)
 	if errors.Is(err, context.DeadlineExceeded) && !(&Error{Err: err}).Unreachable() {
 		err = context.Cause(ctx)
 	}
-	return &Error{Path: path, Err: err}
+	return &Error{Path: path, Err: err, Head: resp != nil}
 }
 
 // json asks for a path and decodes its answer into v. Fields of an unexpected type are left at zero: unknown.
