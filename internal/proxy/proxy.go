@@ -281,18 +281,10 @@ func (x *exchange) fail(f *failure) {
 }
 
 func (p *Proxy) serveReady(w http.ResponseWriter) {
-	ready := 0
-	p.gate.View(func(v gate.View) {
-		for _, worker := range v.Workers {
-			if worker.Present() && worker.Healthy(v.Now) && !worker.Draining() {
-				ready++
-			}
-		}
-	})
 	switch {
 	case p.drain.Load():
 		writeText(w, http.StatusServiceUnavailable, "draining\n")
-	case ready == 0:
+	case !p.gate.Ready():
 		writeText(w, http.StatusServiceUnavailable, "no worker is usable\n")
 	default:
 		writeText(w, http.StatusOK, "ok\n")

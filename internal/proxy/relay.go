@@ -67,6 +67,7 @@ func (x *exchange) reply(ctx context.Context, stay func() bool, res *upstream.Re
 		if err != nil && err != io.EOF {
 			return x.cut(ctx, err)
 		}
+		x.try.Heard()
 		if x.facts.FirstToken.IsZero() {
 			if !stay() { // from here on it may finish even when its worker leaves the fleet
 				return x.workerLeft()

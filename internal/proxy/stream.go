@@ -93,6 +93,7 @@ func (x *exchange) observe(piece []byte) []byte {
 	}
 	n := x.obs.Tokens - before
 	if n == 0 {
+		x.try.Heard()
 		return out
 	}
 	now := x.p.now()
