@@ -158,12 +158,12 @@ func TestHLT_05_AWorkerDeepInAPromptIsNotPutOutWhileItsStreamsGiveTokens(t *test
 			for _, prompt := range []string{"a stream", "deep"} {
 				before := w1.count()
 				for i := 0; w1.count() == before; i++ { // the other worker answers at once
+					seen := w1.count() + all[len(all)-1].count()
 					running.Go(func() {
 						if r := rt.post("/v1/chat/completions", chat(fmt.Sprint(prompt, i), true)); r.status != http.StatusOK || !strings.Contains(r.body, "[DONE]") {
 							t.Errorf("%s: %d %v", prompt, r.status, r.err)
 						}
 					})
-					seen := w1.count() + all[len(all)-1].count()
 					eventually(t, "a request to arrive", func() bool { return w1.count()+all[len(all)-1].count() > seen || w1.count() > before })
 				}
 			}
