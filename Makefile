@@ -29,8 +29,8 @@ prove: build ## the product's promises on simulated workers, pass or FAIL each (
 prove-fallback prove-load prove-errors prove-counts: build
 	@bin/warmpath prove $(@:prove-%=%) $(PROVE)
 
-unit: ## every test that needs no download, under the race detector
-	CGO_ENABLED=1 go test -race ./...
+unit: ## every test that needs no download, under the race detector; one package at a time, since many watch the clock
+	CGO_ENABLED=1 go test -race -p 1 ./...
 
 e2e: build ## real llama.cpp servers and the official Python clients (180 MB the first time)
 	scripts/e2e-install.sh

@@ -197,10 +197,10 @@ func (rt *testRouter) idle() {
 	})
 }
 
-// eventually polls a condition until it holds; after ten seconds the test fails. It is for what happens soon, never for timing.
+// eventually polls a condition until it holds; after a minute the test fails. It is for what happens soon, never for timing.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	limit := time.NewTimer(10 * time.Second)
+	limit := time.NewTimer(time.Minute)
 	defer limit.Stop()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
@@ -208,7 +208,7 @@ func eventually(t *testing.T, what string, condition func() bool) {
 		select {
 		case <-tick.C:
 		case <-limit.C:
-			t.Fatalf("waited ten seconds for %s", what)
+			t.Fatalf("waited a minute for %s", what)
 		}
 	}
 }

@@ -89,6 +89,7 @@ func TestAPlayedSettingSeesEveryRequestAnsweredAndLeavesNothingBehind(t *testing
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	var out bytes.Buffer
 	p := proofOf(&out)
+	p.timeScale = 2 // slow enough for a machine that does other things
 	s := fallbackSetting{prefixTokens: 2048, workers: 2}
 	all, _ := p.fallbackWorkload(s)
 	run, err := p.fallbackPlay(t.Context(), s, "warm-cost", all)
