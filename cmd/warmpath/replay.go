@@ -36,7 +36,7 @@ type replayOptions struct {
 }
 
 // traceBytesMax is the most memory a trace is kept in for the next pass; a larger one is read again for each run.
-const traceBytesMax = 512 << 20
+const traceBytesMax = 256 << 20
 
 // replayCommand replays a trace against simulated fleets.
 func replayCommand() *cobra.Command {

@@ -34,9 +34,9 @@ type Bounds struct {
 // What is kept to work bounds out is bounded; a longer trace goes without. boundBlocksMax is of blocks in use one after the other,
 // boundNamesMax of different ones.
 const (
-	boundRequestsMax = 2_000_000
-	boundBlocksMax   = 30_000_000
-	boundNamesMax    = 8_000_000
+	boundRequestsMax = 1_000_000
+	boundBlocksMax   = 20_000_000
+	boundNamesMax    = 4_000_000
 )
 
 // asked is one request as bounds see it.
