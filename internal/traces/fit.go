@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 // Fitted is a profile fitted to a decision log, and what it was fitted from.
 type Fitted struct {
 	Profile        cost.Profile
-	Prefills       int // whose worker prefilled nothing else meanwhile
+	Prefills       int // whose worker prefilled nothing else meanwhile, and decoded little
 	Steps          int // answers whose gaps were known
 	Records, Bad   int
 	BatchSeen      int // the most requests that were on one worker at once
@@ -116,33 +117,60 @@ func (f *Fitted) learn(byWorker map[string][]stay) {
 	f.Profile.Name = "fitted"
 }
 
-// learnWorker takes one worker's requests in the order of their dispatch.
+// moment is one request with what was on its worker when it came.
+type moment struct {
+	*stay
+	batch, context float64 // itself included
+	alone          bool    // nobody else prefilled between its dispatch and its first token
+}
+
+// learnWorker takes one worker's requests in the order of their dispatch: first all token gaps, then the prefills, from which what decoding
+// others took is taken off.
 func (f *Fitted) learnWorker(m *cost.Model, all []stay) {
-	slices.SortFunc(all, func(a, b stay) int { return cmp.Compare(a.dispatched.UnixNano(), b.dispatched.UnixNano()) })
-	var there []*stay
-	for i := range all {
-		s := &all[i]
-		there = slices.DeleteFunc(there, func(o *stay) bool { return !o.end.After(s.dispatched) })
-		alone := i+1 == len(all) || !all[i+1].dispatched.Before(s.first)
-		batch, context := 1.0, float64(s.prompt)+float64(s.output)/2
-		for _, o := range there {
-			alone = alone && !o.first.After(s.dispatched)
-			batch++
-			context += float64(o.prompt) + float64(o.output)/2
-		}
-		f.BatchSeen, f.ContextSeenMax = max(f.BatchSeen, int(batch)), max(f.ContextSeenMax, int(context))
-		if alone && batch <= quietBatch {
-			m.LearnPrefill(s.prompt-s.cached, s.cached, s.first.Sub(s.dispatched).Seconds())
-			f.Prefills++
-		}
+	moments := f.moments(all)
+	for _, s := range moments {
 		if s.gap > 0 && s.output > gapsLeast {
-			m.LearnStep(batch, context, s.gap)
+			m.LearnStep(s.batch, s.context, s.gap)
 			f.Steps++
 		}
-		there = append(there, s)
+	}
+	for _, s := range moments {
+		if !s.alone {
+			continue
+		}
+		k, uncached := m.Constants(), s.prompt-s.cached
+		others := 0.0
+		if decoding := s.batch - 1; decoding > 0 {
+			beside := k.D1*decoding + k.D2*(s.context-float64(s.prompt))
+			others = (k.D0+beside)/2 + math.Ceil(float64(uncached)/chunkTokens)*beside
+		}
+		took := s.first.Sub(s.dispatched).Seconds()
+		if 2*others > k.Prefill(uncached, s.cached) || others > took/2 {
+			continue
+		}
+		m.LearnPrefill(uncached, s.cached, took-others)
+		f.Prefills++
 	}
 }
 
-// quietBatch is how many requests, itself included, may be on a worker for a prefill to be taken for its own; gapsLeast how many tokens
-// a median gap is of at least.
-const quietBatch, gapsLeast = 2, 4
+func (f *Fitted) moments(all []stay) (list []moment) {
+	slices.SortFunc(all, func(a, b stay) int { return cmp.Compare(a.dispatched.UnixNano(), b.dispatched.UnixNano()) })
+	var there []*stay
+	for i := range all {
+		s := moment{stay: &all[i], batch: 1, context: float64(all[i].prompt) + float64(all[i].output)/2}
+		there = slices.DeleteFunc(there, func(o *stay) bool { return !o.end.After(s.dispatched) })
+		s.alone = i+1 == len(all) || !all[i+1].dispatched.Before(s.first)
+		for _, o := range there {
+			s.alone = s.alone && !o.first.After(s.dispatched)
+			s.batch++
+			s.context += float64(o.prompt) + float64(o.output)/2
+		}
+		f.BatchSeen, f.ContextSeenMax = max(f.BatchSeen, int(s.batch)), max(f.ContextSeenMax, int(s.context))
+		list = append(list, s)
+		there = append(there, s.stay)
+	}
+	return list
+}
+
+// chunkTokens is what an engine prefills in one step at most; gapsLeast how many tokens a median gap is of at least.
+const chunkTokens, gapsLeast = 8192, 4
