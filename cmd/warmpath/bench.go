@@ -88,7 +88,7 @@ func runBench(ctx context.Context, o benchOptions, part string, stdout, stderr i
 		reports = append(reports, report)
 		passed = passed && report.Passed()
 		if !o.json {
-			report.WriteText(stdout)
+			printBench(stdout, report)
 		}
 	}
 	if o.json {

@@ -3,7 +3,6 @@
 // suffice for load, workers and contestant.
 //
 //	report, err := bench.Proxy(ctx, bench.Options{Self: "/usr/bin/warmpath"})
-//	report.WriteText(os.Stdout)
 //	if !report.Passed() { ... }
 //
 // Contestants take turns in each of five rounds, and a figure is the median of the five. Ratios are taken within a round, so that a
@@ -17,7 +16,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -117,50 +115,6 @@ func (r Report) Passed() bool {
 	return true
 }
 
-// WriteText prints the tables and checks.
-func (r Report) WriteText(w io.Writer) {
-	for _, s := range r.Sections {
-		fmt.Fprintf(w, "\n%s: %s\n%s\n", r.Part, s.Name, s.Method)
-		wide := 0
-		for _, row := range s.Rows {
-			wide = max(wide, len(row.Contestant))
-		}
-		fmt.Fprintf(w, "  %-*s", wide, "")
-		for _, c := range s.Columns {
-			fmt.Fprintf(w, "  %s", c)
-		}
-		fmt.Fprintln(w)
-		for _, row := range s.Rows {
-			fmt.Fprintf(w, "  %-*s", wide, row.Contestant)
-			for i, v := range row.Values {
-				fmt.Fprintf(w, "  %*s", len(s.Columns[i]), figure(float64(v)))
-			}
-			fmt.Fprintln(w)
-		}
-		for _, c := range s.Checks {
-			verdict, sign := "FAIL", "<="
-			if c.Pass {
-				verdict = "pass"
-			}
-			if c.Least {
-				sign = ">="
-			}
-			fmt.Fprintf(w, "  %s  %s: %s %s (%s %s)\n", verdict, c.Name, figure(float64(c.Value)), c.Unit, sign, figure(float64(c.Limit)))
-		}
-	}
-}
-
-// figure prints three digits of a number, and no dot where there are more before it.
-func figure(v float64) string {
-	switch {
-	case math.IsNaN(v):
-		return "-"
-	case math.Abs(v) >= 100:
-		return fmt.Sprintf("%.0f", v)
-	}
-	return strings.TrimSuffix(fmt.Sprintf("%.3g", v), ".")
-}
-
 // median of what the rounds gave; those that gave nothing are left out.
 func median(values []float64) float64 {
 	v := slices.DeleteFunc(slices.Clone(values), math.IsNaN)
@@ -174,20 +128,18 @@ func median(values []float64) float64 {
 	return v[len(v)/2]
 }
 
-// ratios divides round by round.
+// ratios divides round by round, minus subtracts.
 func ratios(a, b []float64) []float64 {
-	out := make([]float64, 0, len(a))
-	for i := range min(len(a), len(b)) {
-		out = append(out, a[i]/b[i])
-	}
-	return out
+	return rounds(a, b, func(x, y float64) float64 { return x / y })
 }
 
-// minus subtracts round by round.
 func minus(a, b []float64) []float64 {
-	out := make([]float64, 0, len(a))
+	return rounds(a, b, func(x, y float64) float64 { return x - y })
+}
+
+func rounds(a, b []float64, of func(x, y float64) float64) (out []float64) {
 	for i := range min(len(a), len(b)) {
-		out = append(out, a[i]-b[i])
+		out = append(out, of(a[i], b[i]))
 	}
 	return out
 }

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -142,5 +141,3 @@ func (k *client) events(a *answer, n int, onEvent func(time.Duration)) (used int
 		}
 	}
 }
-
-var errCut = errors.New("a stream ended before all its events had come")

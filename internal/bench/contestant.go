@@ -37,17 +37,13 @@ http {
   access_log off;
   client_max_body_size 64m;
   client_body_buffer_size 1m;
-  client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy; fastcgi_temp_path %[1]s/f; uwsgi_temp_path %[1]s/u; scgi_temp_path %[1]s/s;
-  keepalive_requests 1000000000;
+  client_body_temp_path %[1]s/b; proxy_temp_path %[1]s/p; fastcgi_temp_path %[1]s/f; uwsgi_temp_path %[1]s/u; scgi_temp_path %[1]s/s; keepalive_requests 1000000000;
   upstream workers { %[2]s keepalive 512; keepalive_requests 1000000000; }
   server {
     listen %[3]s;
     location / {
-      proxy_pass http://workers;
-      proxy_http_version 1.1;
-      proxy_set_header Connection "";
-      proxy_buffering off;
-      proxy_read_timeout 300s;
+      proxy_pass http://workers; proxy_http_version 1.1; proxy_set_header Connection "";
+      proxy_buffering off; proxy_read_timeout 300s;
     }
   }
 }

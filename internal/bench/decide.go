@@ -43,7 +43,7 @@ func Decide(ctx context.Context, o Options) (Report, error) {
 		Method: fmt.Sprintf("from a body in memory to a worker reserved: scan, block keys, match, score, reserve, enter the first %d blocks (the rest once the request has left); in process, %d requests in flight a worker, caches full; bodies all distinct, one third share a prefix; median of %d rounds of medians",
 			gate.EnterAtOnce, decideInFlight, o.Rounds),
 		Columns: []string{"body KB", "workers", "p50 us", "p99 us", "of it scan us", "keys us", "place us", "entered after us", "least share"}}
-	rounds := make([][]decided, len(decisions))
+	seen := make([][]decided, len(decisions))
 	for range o.Rounds {
 		for i, d := range decisions {
 			fmt.Fprintf(o.Progress, "decide: %d bytes, %d workers\n", d.bytes, d.workers)
@@ -51,13 +51,13 @@ func Decide(ctx context.Context, o Options) (Report, error) {
 			if err != nil {
 				return Report{}, err
 			}
-			rounds[i] = append(rounds[i], got)
+			seen[i] = append(seen[i], got)
 		}
 	}
 	for i, d := range decisions {
 		of := func(pick func(decided) float64) float64 {
 			var v []float64
-			for _, r := range rounds[i] {
+			for _, r := range seen[i] {
 				v = append(v, pick(r))
 			}
 			return median(v)

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -77,7 +78,7 @@ func (l load) one(ctx context.Context, over time.Time, wait func() bool) (o outc
 		buf, _ = l.bodies.next(buf, l.serial.Add(1))
 		a, err := k.ask(buf, nil)
 		if err == nil && a.events != l.events {
-			err = errCut
+			err = fmt.Errorf("an answer had %d events, want %d", a.events, l.events)
 		}
 		if err != nil {
 			o.err = err

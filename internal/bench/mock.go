@@ -200,15 +200,11 @@ func writeJSON(c net.Conn, body string) error {
 }
 
 func (m *Mock) counts() string {
-	var b strings.Builder
-	b.WriteByte('[')
+	var n []string
 	for i := range m.served {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(strconv.FormatInt(m.served[i].Load(), 10))
+		n = append(n, strconv.FormatInt(m.served[i].Load(), 10))
 	}
-	return b.String() + "]"
+	return "[" + strings.Join(n, ",") + "]"
 }
 
 func (m *Mock) behave(c net.Conn, path string) error {

@@ -11,8 +11,7 @@ import (
 	"github.com/warmpath/warmpath/internal/llmapi"
 )
 
-// roomBytesMax bounds the memory that is kept from one request for the body, and the whole reply, of the next.
-const roomBytesMax = 8 << 10
+const roomBytesMax = 8 << 10 // of memory kept from one request for the body, and the whole reply, of the next
 
 // read takes the whole body in, bounded, and scans what routing needs. Retries and prefix keys need it whole; engines need it
 // whole before they can begin, so nothing is lost by waiting for the end of it.

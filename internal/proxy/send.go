@@ -116,9 +116,7 @@ func (x *exchange) outgoing(a *attempt) *upstream.Request {
 		h[headerRank] = []string{a.Rank}
 	}
 	out := &upstream.Request{Method: x.r.Method, Path: requestTarget(x.r.URL), Header: h, Body: body}
-	if a.Decision.Entered < len(x.chain.Keys) {
-		out.Sent = func() { x.p.gate.EnterRest(a.Attempt, x.chain) }
-	}
+	out.Sent = func() { x.p.gate.EnterRest(a.Attempt, x.chain) } // nothing, for most
 	a.request = out
 	if x.taken != nil && x.taken.Spooled() {
 		out.Reopen, out.BodyReader, out.ContentLength = x.taken.Reader, x.taken.Reader(), x.taken.Size
@@ -129,11 +127,9 @@ func (x *exchange) outgoing(a *attempt) *upstream.Request {
 // lighten lets go of the body once part of an answer is with the client: nobody else will be asked. What still has to be written of it
 // is held by its writer, and goes with that.
 func (x *exchange) lighten() {
-	if x.body == nil || x.sent == 0 {
-		return
+	if x.body != nil && x.sent > 0 {
+		x.body, x.text, x.try.request.Body = nil, nil, nil
 	}
-	x.body, x.text = nil, nil
-	x.try.request.Body = nil
 }
 
 // setCredential puts the worker's own key in place of the client's, in every header an engine may look at.
