@@ -42,9 +42,24 @@ func (r *router) adminHandler() http.Handler {
 		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
+		if takes := adminMethods(mux, q); len(takes) > 0 {
+			w.Header().Set("Allow", strings.Join(takes, ", "))
+			refuse(w, http.StatusMethodNotAllowed, q.URL.Path+" does not take "+q.Method+", it takes "+strings.Join(takes, ", "))
+			return
+		}
 		refuse(w, http.StatusNotFound, "no such admin path: "+q.URL.Path+"; there are GET /metrics, /state, /workers, /policy, /healthz, POST /workers, POST /workers/{id}/drain, DELETE /workers/{id}, POST /policy")
 	})
 	return http.NewCrossOriginProtection().Handler(mux)
+}
+
+// adminMethods are the methods that the path of q is served with; none for a path that does not exist.
+func adminMethods(mux *http.ServeMux, q *http.Request) (takes []string) {
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete} {
+		if _, pattern := mux.Handler(&http.Request{Method: method, Host: q.Host, URL: q.URL}); pattern != "/" {
+			takes = append(takes, method)
+		}
+	}
+	return takes
 }
 
 func (r *router) postWorker(w http.ResponseWriter, q *http.Request) {

@@ -43,9 +43,12 @@ func benchCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "bench " + strings.Join(bench.PartNames, "|") + "|all", Short: "Measure what the router costs, beside nginx and HAProxy", Long: benchLong,
 		Example:   "  warmpath bench all\n  warmpath bench decide --json | jq '.[0].sections[0].checks'",
-		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: append([]string{"all"}, bench.PartNames...),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			return runBench(ctx, o, args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())

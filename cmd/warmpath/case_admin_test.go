@@ -149,3 +149,23 @@ func TestAbsurdSizesThatAnEngineClaimsCountAsUnknown(t *testing.T) {
 		t.Errorf("context %d, KV tokens %d, assumed cache %d", s.ContextMax, s.KVTokensMax, s.AssumedBytesMax)
 	}
 }
+
+func TestAKnownAdminPathNamesTheMethodsItTakes(t *testing.T) {
+	rt := start(t, nil, newWorker(t, nil))
+	for _, c := range []struct{ method, path, allow string }{
+		{http.MethodPut, "/policy", "GET, HEAD, POST"}, {http.MethodDelete, "/policy", "GET, HEAD, POST"}, {http.MethodPatch, "/workers", "GET, HEAD, POST"},
+		{http.MethodPost, "/state", "GET, HEAD"}, {http.MethodPut, "/metrics", "GET, HEAD"}, {http.MethodPost, "/healthz", "GET, HEAD"},
+		{http.MethodGet, "/workers/w1", "DELETE"}, {http.MethodPost, "/workers/w1", "DELETE"}, {http.MethodGet, "/workers/w1/drain", "POST"},
+	} {
+		req, _ := http.NewRequest(c.method, rt.AdminURL()+c.path, nil)
+		r := read(rt.http.Do(req))
+		if want := fmt.Sprintf("%s does not take %s, it takes %s", c.path, c.method, c.allow); r.status != http.StatusMethodNotAllowed || r.header.Get("Allow") != c.allow || !strings.Contains(r.body, want) {
+			t.Errorf("%s %s: %d, Allow %q, %s", c.method, c.path, r.status, r.header.Get("Allow"), r.body)
+		}
+	}
+	for _, path := range []string{"/", "/polcy", "/workers/w1/undrain", "/debug/pprof/"} {
+		if status := rt.adminCall(http.MethodPut, path, "", nil); status != http.StatusNotFound {
+			t.Errorf("%s: %d", path, status)
+		}
+	}
+}

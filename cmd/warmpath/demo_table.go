@@ -21,6 +21,9 @@ type demoRow struct {
 	slip            time.Duration // by which the workers ran late because this machine was too slow
 }
 
+// demoUnansweredMax is the share of unanswered requests beyond which a policy's means say nothing.
+const demoUnansweredMax = 0.1
+
 func printDemoTable(w io.Writer, rows []demoRow) {
 	fmt.Fprintf(w, "\n%-13s %27s %9s %10s %6s %9s %9s\n", "", "TTFT  mean      p50      p99", "ITL p99", "prefilled", "hit", "hits", "busiest/")
 	fmt.Fprintf(w, "%-13s %9s %8s %8s %9s %10s %6s %9s %9s\n", "policy", "ms", "ms", "ms", "ms", "tokens", "rate", "declined", "mean")
@@ -40,6 +43,12 @@ func printDemoTable(w io.Writer, rows []demoRow) {
 		}
 		if r.slip > time.Second {
 			fmt.Fprintf(w, "%s: this machine was too busy, its workers ran %.1f s late in all\n", r.policy, r.slip.Seconds())
+		}
+	}
+	for _, r := range rows {
+		if n := r.result.Errors + r.result.Unfinished; float64(n) > demoUnansweredMax*float64(n+r.result.Requests) {
+			fmt.Fprintf(w, "No policies are compared: more than %.0f %% of the requests went unanswered under %s, and means of the others would flatter it.\n", 100*demoUnansweredMax, r.policy)
+			return
 		}
 	}
 	first, last := rows[0], rows[len(rows)-1]

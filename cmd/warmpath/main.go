@@ -40,14 +40,15 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.Execute()
+	cmd, err := root.ExecuteC()
 	if err == nil {
 		return exitOK
 	}
 	fmt.Fprintf(stderr, "%s %v\n", emphasis(stderr, "warmpath:"), err)
 	code := exitCode(err)
-	if !started {
-		fmt.Fprintln(stderr, "Run 'warmpath --help' for usage.")
+	var usage usageError
+	if !started || errors.As(err, &usage) {
+		fmt.Fprintf(stderr, "Run '%s --help' for usage.\n", cmd.CommandPath())
 		code = exitUsage
 	}
 	return code
@@ -68,6 +69,12 @@ and sends each request to the worker where it costs least: its prompt's warm pre
 	root.SetVersionTemplate("warmpath {{.Version}}\n")
 	root.AddCommand(serveCommand(), workerCommand(), demoCommand(), replayCommand(), proveCommand(), benchCommand(), benchWorkersCommand(), doctorCommand(), configCommand(), healthcheckCommand(), versionCommand())
 	root.SetFlagErrorFunc(suggestFlag)
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" { // cobra's own takes a shell that it does not know for a wish to read its help
+			c.Args, c.RunE = knownSubcommand, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
 	return root
 }
 

@@ -29,7 +29,8 @@ Clients use the data port as they used the engine: http://127.0.0.1:8800/v1. Ope
 /metrics, /state, POST /workers, POST /workers/{id}/drain, DELETE /workers/{id}, POST /policy.
 Both listen on this machine only until you say otherwise.
 
-SIGTERM or Ctrl-C: /readyz fails at once, running answers finish within --drain-timeout; a second signal stops at once.`
+SIGTERM or Ctrl-C: /readyz fails at once, running answers finish within --drain-timeout; a second signal stops at once.
+SIGHUP changes nothing: the configuration is read at start only.`
 
 const serveExample = `  warmpath serve --worker http://gpu-1:8000 --worker http://gpu-2:8000
   warmpath serve --config warmpath.yaml --listen 0.0.0.0:8800
@@ -121,7 +122,7 @@ func (f *serveFlags) config(cmd *cobra.Command) (config.Config, error) {
 // runServe serves until a signal, then drains.
 func runServe(stdout, stderr io.Writer, cfg config.Config) error {
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
 	log := newLogger(stderr, cfg)
 	if len(cfg.Workers) == 0 {
@@ -135,27 +136,53 @@ func runServe(stdout, stderr io.Writer, cfg config.Config) error {
 		return err
 	}
 	defer r.Close()
-	fmt.Fprintf(stdout, "serving on %s/v1 (policy %s, %d workers)\n", r.DataURL(), cfg.Policy, len(cfg.Workers))
+	fmt.Fprintf(stdout, "serving on %s/v1 (policy %s, %s)\n", r.DataURL(), cfg.Policy, counted(len(cfg.Workers), "worker"))
 	if r.AdminURL() != "" {
 		fmt.Fprintf(stdout, "admin on %s (/metrics, /state)\n", r.AdminURL())
 	}
-	log.Info("stopping: no new requests, running ones go on", "signal", (<-signals).String(), "running", r.proxy.Running(), "limit", cfg.DrainTimeout)
+	log.Info("stopping: no new requests, running ones go on", "signal", untilStopped(signals, log).String(), "running", r.proxy.Running(), "limit", cfg.DrainTimeout)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	stop := make(chan struct{})
 	defer close(stop)
 	go func() {
-		select {
-		case s := <-signals:
-			log.Warn("second signal: stopping at once", "signal", s.String())
-			cancel()
-		case <-stop:
+		for {
+			select {
+			case s := <-signals:
+				if s != syscall.SIGHUP {
+					log.Warn("second signal: stopping at once", "signal", s.String())
+					cancel()
+					return
+				}
+			case <-stop:
+				return
+			}
 		}
 	}()
 	if cut := r.Drain(ctx, cfg.DrainTimeout); cut > 0 {
 		log.Warn("requests cut off at the end of the drain", "requests", cut)
 	}
 	return nil
+}
+
+// untilStopped waits for a signal to stop. SIGHUP, the usual wish to read the configuration again, is none: it must not end a router by
+// accident, a terminal that is closed included.
+func untilStopped(signals <-chan os.Signal, log *slog.Logger) os.Signal {
+	for {
+		s := <-signals
+		if s != syscall.SIGHUP {
+			return s
+		}
+		log.Warn("SIGHUP changes nothing: the configuration is read at start only; workers and the policy are changed at the admin port")
+	}
+}
+
+// counted is "1 worker" or "2 workers".
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // localProbeMax bounds the wait for engines on this machine's usual ports.

@@ -10,8 +10,7 @@ import (
 	"github.com/warmpath/warmpath/internal/config"
 )
 
-// suggestFlag adds the flag that was probably meant to the error about one that a command does not have. Where no name is near, the
-// way to all of them is named.
+// suggestFlag adds the flag that was probably meant to the error about one that a command does not have.
 func suggestFlag(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
@@ -27,7 +26,7 @@ func suggestFlag(cmd *cobra.Command, err error) error {
 			names = append(names, "--"+f.Name)
 		}
 	})
-	return fmt.Errorf("%w%s", err, didYouMean("--"+name, names, "; see "+cmd.CommandPath()+" --help"))
+	return fmt.Errorf("%w%s", err, didYouMean("--"+name, names, ""))
 }
 
 // didYouMean is "; did you mean X?" for the nearest of names, else the text for when none is near.
