@@ -42,6 +42,10 @@ type Profile struct {
 	KVTokensMax, BatchMax    int
 	ChunkTokens, BlockTokens int
 	PageTokens               int
+	// TierTokensMax is the size in tokens of slower memory that takes what the cache evicts, 0 none; TierSeconds is what loading
+	// one token back takes.
+	TierTokensMax int
+	TierSeconds   float64
 }
 
 // profile takes the six constants in milliseconds, as they are published.

@@ -25,6 +25,7 @@ type kvCache struct {
 	total, free int // pages; free counts those of kept blocks
 	kept        int // pages of kept blocks
 	evictions   uint64
+	tier        *tier                             // takes what is evicted; nil when there is none
 	changed     func(key prefix.Key, stored bool) // told of every change of index; may be nil
 }
 
@@ -141,10 +142,12 @@ func (k *kvCache) evict() {
 	k.unlink(id)
 	if b := &k.blocks[id]; b.keyed {
 		delete(k.index, b.key)
-		if k.changed != nil {
+		k.evictions++
+		if k.tier != nil {
+			k.keep(b.key)
+		} else if k.changed != nil {
 			k.changed(b.key, false)
 		}
-		k.evictions++
 	}
 	k.blocks[id] = block{next: k.unused}
 	k.unused = id

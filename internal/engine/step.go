@@ -66,6 +66,8 @@ type Counts struct {
 	GeneratedTokens uint64
 	// QueriedTokens and HitTokens count what admitted prompts asked of the prefix cache and what they found.
 	QueriedTokens, HitTokens uint64
+	// LoadedTokens are those of them that came from slower memory.
+	LoadedTokens uint64
 	// Finished and Aborted count sequences. Evictions counts cached blocks that were given up for room.
 	Finished, Aborted, Preemptions, Evictions uint64
 }
@@ -93,8 +95,9 @@ type Core struct {
 	batch   []*Sequence // running, the oldest first
 	plan    []part
 	planned bool
-	closed  bool // nobody was admitted to this step, because somebody lost their room
-	steps   int  // that are planned together; more than one in a stretch
+	loading float64 // seconds that this step waits for slower memory
+	closed  bool    // nobody was admitted to this step, because somebody lost their room
+	steps   int     // that are planned together; more than one in a stretch
 	begun   time.Duration
 	end     time.Duration
 	// Of a stretch: how far it was looked at, and the sum of the contexts at its begin.
@@ -111,7 +114,11 @@ func NewCore(p cost.Profile) *Core {
 	if page == 0 {
 		page = p.BlockTokens
 	}
-	return &Core{profile: p, cache: newKVCache(p.KVTokensMax, p.BlockTokens, page)}
+	c := &Core{profile: p, cache: newKVCache(p.KVTokensMax, p.BlockTokens, page)}
+	if blocks := p.TierTokensMax / p.BlockTokens; blocks > 0 {
+		c.cache.tier = newTier(blocks)
+	}
+	return c
 }
 
 // ErrTooLong is wrapped by Submit's error for a sequence that could never fit in the KV cache.
@@ -248,6 +255,7 @@ func (c *Core) admit(now time.Duration, budget int) {
 		s.blocks = append(s.blocks[:0], c.matched...)
 		s.computed, s.published = len(c.matched)*c.cache.blockTokens, len(c.matched)
 		s.state, s.opening = running, true
+		c.load(s, (s.context()-1)/c.cache.blockTokens)
 		if s.Preemptions == 0 {
 			// A step may have begun, on the virtual clock, just before a request came that it takes along.
 			s.Admitted, s.CachedTokens = max(now, s.Arrived), s.computed
@@ -263,7 +271,8 @@ func (c *Core) admit(now time.Duration, budget int) {
 
 // stepSeconds is the time of the planned step, in seconds of the profile:
 // max(d0, b*X) + c*sum((p+x)^2 - p^2) + d1*B + d2*K + a for every prefill that opens,
-// X the prompt tokens x of all prefills, p those each had already, B the decoding sequences, K the sum of their contexts.
+// X the prompt tokens x of all prefills, p those each had already, B the decoding sequences, K the sum of their contexts; and the time that
+// what was loaded from slower memory takes.
 func (c *Core) stepSeconds() float64 {
 	var prompt, squares, batch, context, opened float64
 	for _, p := range c.plan {
@@ -281,7 +290,9 @@ func (c *Core) stepSeconds() float64 {
 		}
 	}
 	k := c.profile.Constants
-	return max(k.D0, k.B*prompt) + k.C*squares + k.D1*batch + k.D2*context + k.A*opened
+	seconds := max(k.D0, k.B*prompt) + k.C*squares + k.D1*batch + k.D2*context + k.A*opened + c.loading
+	c.loading = 0
+	return seconds
 }
 
 // End settles the planned step: what it computed counts, and every sequence that reached its end gets one token. The

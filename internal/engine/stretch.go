@@ -128,8 +128,15 @@ func (c *Core) catchUp(steps int) {
 	}
 }
 
-// Cached returns how many leading blocks of a prompt are in the cache, those that are being computed included.
-func (c *Core) Cached(keys []prefix.Key) int { return c.cache.depth(keys) }
+// Cached returns how many leading blocks of a prompt are in the cache or the slower memory behind it, those
+// that are being computed included.
+func (c *Core) Cached(keys []prefix.Key) int {
+	n := c.cache.depth(keys)
+	if t := c.cache.tier; t != nil {
+		n += t.depth(keys[n:])
+	}
+	return n
+}
 
 // OnBlock has f told of every block that becomes findable (stored) or is given up, in order.
 func (c *Core) OnBlock(f func(key prefix.Key, stored bool)) { c.cache.changed = f }

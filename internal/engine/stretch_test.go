@@ -106,3 +106,36 @@ func TestABlockOfManyPagesTakesOnlyThosePagesThatAreUsed(t *testing.T) {
 		t.Errorf("%d run, usage %v; want 8 of 7 pages each", c.Running(), c.KVUsage())
 	}
 }
+
+func TestWhatTheCacheEvictsIsLoadedFromSlowerMemory(t *testing.T) {
+	profile := tiny(80, 4, 1000)
+	profile.TierTokensMax, profile.TierSeconds = 400, 1e-4
+	c := NewCore(profile)
+	var now time.Duration
+	run := func(name uint64) *Sequence {
+		s := submit(t, c, &Sequence{PromptTokens: 41, OutputTokens: 1, Keys: chain(name, 10)}, now)
+		before := now
+		now, _ = step(t, c, now)
+		s.Finished = now - before // how long it took
+		return s
+	}
+	cold := run(1)
+	for name := range uint64(6) {
+		run(name + 2)
+	}
+	warm := run(1)
+	if warm.CachedTokens != 40 || c.Counts().LoadedTokens < 30 {
+		t.Errorf("%d tokens cached, %d loaded", warm.CachedTokens, c.Counts().LoadedTokens)
+	}
+	loaded := time.Duration(float64(c.Counts().LoadedTokens) * 1e-4 * float64(time.Second))
+	// One token is computed, in the time of a whole step, behind 40 that were loaded.
+	if want := 6*time.Millisecond + 810*time.Microsecond + loaded; warm.Finished != want || cold.Finished < 5*want {
+		t.Errorf("%v cold, %v from slower memory, want %v", cold.Finished, warm.Finished, want)
+	}
+	if n := c.Cached(chain(1, 10)); n != 10 {
+		t.Errorf("%d of 10 blocks are there", n)
+	}
+	if n := len(c.cache.tier.index); n > 100 {
+		t.Errorf("%d blocks in slower memory, more than 100", n)
+	}
+}

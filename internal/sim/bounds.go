@@ -74,7 +74,7 @@ func FindBounds(ctx context.Context, c Config) (Bounds, error) {
 	slices.SortStableFunc(s.all, func(a, b asked) int { return cmp.Compare(a.at, b.at) })
 	capacity := 0
 	for _, p := range c.Fleet {
-		capacity += p.KVTokensMax / c.Trace.BlockTokens
+		capacity += (p.KVTokensMax + p.TierTokensMax) / c.Trace.BlockTokens
 	}
 	s.bound.PooledHitRate = s.pooled(newLRU(len(s.known), capacity))
 	s.bound.BestHitRate = s.pooled(newBelady(s.inOrder(), len(s.known), capacity))

@@ -88,12 +88,14 @@ type ProfileFile struct {
 	BatchMax    int     `json:"batch_max"`
 	ChunkTokens int     `json:"chunk_tokens"`
 	BlockTokens int     `json:"block_tokens"`
+	TierTokens  int     `json:"tier_tokens,omitempty"`
+	TierLoad    float64 `json:"tier_load_ms,omitempty"` // a token
 }
 
 // NewProfileFile is what is written of a profile.
 func NewProfileFile(p cost.Profile) ProfileFile {
 	k := p.Constants.Scaled(1000)
-	return ProfileFile{p.Name, k.A, k.B, k.C, k.D0, k.D1, k.D2, p.KVTokensMax, p.BatchMax, p.ChunkTokens, p.BlockTokens}
+	return ProfileFile{p.Name, k.A, k.B, k.C, k.D0, k.D1, k.D2, p.KVTokensMax, p.BatchMax, p.ChunkTokens, p.BlockTokens, p.TierTokensMax, 1000 * p.TierSeconds}
 }
 
 // ReadProfile reads a profile from a JSON file. Limits that it does not name are those of the published profiles.
@@ -109,7 +111,7 @@ func ReadProfile(path string) (cost.Profile, error) {
 	if err := d.Decode(&f); err != nil {
 		return cost.Profile{}, fmt.Errorf("profile %s: %w", path, err)
 	}
-	for what, v := range map[string]float64{"a_ms": f.A, "c_ms": f.C, "d1_ms": f.D1, "d2_ms": f.D2} {
+	for what, v := range map[string]float64{"a_ms": f.A, "c_ms": f.C, "d1_ms": f.D1, "d2_ms": f.D2, "tier_load_ms": f.TierLoad, "tier_tokens": float64(f.TierTokens)} {
 		if v < 0 {
 			return cost.Profile{}, fmt.Errorf("profile %s: %s is %v, below 0", path, what, v)
 		}
@@ -120,5 +122,6 @@ func ReadProfile(path string) (cost.Profile, error) {
 	return cost.Profile{
 		Name: f.Name, Constants: cost.Constants{A: f.A, B: f.B, C: f.C, D0: f.D0, D1: f.D1, D2: f.D2}.Scaled(1e-3),
 		KVTokensMax: f.KVTokensMax, BatchMax: f.BatchMax, ChunkTokens: f.ChunkTokens, BlockTokens: f.BlockTokens,
+		TierTokensMax: f.TierTokens, TierSeconds: f.TierLoad / 1000,
 	}, nil
 }

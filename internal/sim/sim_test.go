@@ -229,3 +229,19 @@ func TestARunThatCannotBeMadeSaysWhatIs(t *testing.T) {
 		t.Errorf("%v, %v", r, err)
 	}
 }
+
+func TestSlowerMemoryIsWorthItsTime(t *testing.T) {
+	c := Config{Trace: open(t, "documents:output=20,rate=0.5"), Fleet: small(2), Policy: "warm-cost", Seed: 3}
+	without := run(t, c)
+	for i := range c.Fleet {
+		c.Fleet[i].TierTokensMax, c.Fleet[i].TierSeconds = 4_000_000, 2e-6
+	}
+	with := run(t, c)
+	if with.HitRate() < 2*without.HitRate() || with.TTFT.Mean() > 0.8*without.TTFT.Mean() {
+		t.Errorf("hit rate %.3f and TTFT %.3f s with slower memory, %.3f and %.3f s without", with.HitRate(), with.TTFT.Mean(), without.HitRate(), without.TTFT.Mean())
+	}
+	c.EventDelay = time.Second
+	if late := run(t, c); late.HitRate() < 0.8*with.HitRate() {
+		t.Errorf("hit rate %.3f where cache events are late, %.3f where they are not", late.HitRate(), with.HitRate())
+	}
+}
