@@ -10,6 +10,7 @@ type block struct {
 	keyed      bool
 	holders    int32
 	pages      int32 // 0: the block is not in use
+	child      int32 // the block that followed last in a chain, 0 none: most chains are walked by it, without hashing
 	prev, next int32 // the list of those that are kept, while holders is 0; next alone links the unused ones
 }
 
@@ -44,22 +45,38 @@ func (k *kvCache) pagesInBlock() int { return k.blockTokens / k.pageTokens }
 // depth is the number of leading keys that are cached. Keys are chained and the head of a chain leaves last, but not every
 // sequence's: it walks.
 func (k *kvCache) depth(keys []prefix.Key) int {
+	last := int32(0)
 	for i, key := range keys {
-		if _, ok := k.index[key]; !ok {
+		if last = k.find(last, key); last == 0 {
 			return i
 		}
 	}
 	return len(keys)
 }
 
+// find returns the block of a key, the one before which in its chain is last, or 0. A key has one block, so that a child that still has it
+// is the one.
+func (k *kvCache) find(last int32, key prefix.Key) int32 {
+	if last != 0 {
+		if child := k.blocks[last].child; child != 0 && k.blocks[child].keyed && k.blocks[child].key == key {
+			return child
+		}
+	}
+	id := k.index[key]
+	if last != 0 && id != 0 {
+		k.blocks[last].child = id
+	}
+	return id
+}
+
 // match appends the leading blocks of keys that are cached to into, at most limit of them.
 func (k *kvCache) match(keys []prefix.Key, limit int, into []int32) []int32 {
+	last := int32(0)
 	for _, key := range keys[:min(limit, len(keys))] {
-		id, ok := k.index[key]
-		if !ok {
+		if last = k.find(last, key); last == 0 {
 			break
 		}
-		into = append(into, id)
+		into = append(into, last)
 	}
 	return into
 }

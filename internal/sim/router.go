@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/cost"
@@ -29,6 +30,7 @@ type router struct {
 	workers []*fleet.Worker // as in lab.workers
 	held    []int32
 	gaps    []float32
+	seen    observation // of the latest scrape
 }
 
 func newRouter(l *lab, number int) *router {
@@ -196,7 +198,11 @@ type observation struct{ counts []fleet.Counts }
 
 // scrape reads every engine's counts, as telemetry does.
 func (r *router) scrape() {
-	o := &observation{}
+	o := &r.seen
+	if r.lab.config.ViewDelay > 0 {
+		o = new(observation) // it will be on its way when the next one is made
+	}
+	o.counts = slices.Grow(o.counts[:0], len(r.workers))
 	for i, w := range r.lab.workers {
 		o.counts = append(o.counts, fleet.Counts{
 			Running: w.core.Running(), Waiting: w.core.Waiting(), KVUsage: w.core.KVUsage(),
