@@ -27,7 +27,11 @@ is used.
 
 Clients use the data port as they used the engine: http://127.0.0.1:8800/v1. Operators use the admin port:
 /metrics, /state, POST /workers, POST /workers/{id}/drain, DELETE /workers/{id}, POST /policy.
-Both listen on this machine only until you say otherwise.
+Both listen on this machine only until you say otherwise. Clients are not authenticated: put something that does
+so in front before you expose the data port.
+
+How many requests a worker gets at once is bounded softly (setting in_flight_max, by default twice its batch slots):
+others are preferred to a full one, and when all are full the bound gives way.
 
 SIGTERM or Ctrl-C: /readyz fails at once, running answers finish within --drain-timeout; a second signal stops at once.
 SIGHUP changes nothing: the configuration is read at start only.`
@@ -72,7 +76,7 @@ func serveCommand() *cobra.Command {
 	flags.DurationVar(&f.drain, "drain-timeout", d.DrainTimeout, "how long running answers may go on after SIGTERM")
 	flags.StringVar(&f.decisionLog, "decision-log", "", "file for one JSON line a request: who could serve it, at what cost, what came of it")
 	flags.StringVar(&f.level, "log-level", d.LogLevel, "debug, info, warn or error")
-	flags.BoolVar(&f.explain, "explain-headers", false, "answer with X-Warmpath-Decision; tells clients what others have cached")
+	flags.BoolVar(&f.explain, "explain-headers", false, "answer with X-Warmpath-Decision, streams excepted; tells clients what others have cached")
 	flags.BoolVar(&f.access, "access-log", false, "log one line a request")
 	flags.BoolVar(&f.pprof, "pprof", false, "serve Go profiles on the admin port, under /debug/pprof/")
 	flags.BoolVar(&f.noInject, "no-inject-usage", false, "leave stream_options alone: streams pass byte for byte, and those whose client does not ask for usage are not metered")

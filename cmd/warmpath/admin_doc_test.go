@@ -1,0 +1,35 @@
+package main
+
+import (
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/warmpath/warmpath/internal/sched"
+)
+
+func TestThePageOfTheAdminPortNamesEveryFieldAndState(t *testing.T) {
+	text, err := os.ReadFile("../../docs/ADMIN.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(text)
+	for _, kind := range []any{workerState{}, routerState{}, indexState{}, logState{}, sched.Decision{}, sched.Row{}} {
+		of := reflect.TypeOf(kind)
+		for i := range of.NumField() {
+			name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
+			if name == "-" || name == "index" || name == "decision_log" {
+				continue
+			}
+			if !strings.Contains(page, "`"+name+"`") && !strings.Contains(page, "."+name+"`") {
+				t.Errorf("docs/ADMIN.md does not name %s of %s", name, of.Name())
+			}
+		}
+	}
+	for _, state := range []string{"ready", "ejected", "probing", "draining", "down", "unknown"} {
+		if !strings.Contains(page, "| `"+state+"` |") {
+			t.Errorf("docs/ADMIN.md does not explain the state %s", state)
+		}
+	}
+}
