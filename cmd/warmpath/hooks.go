@@ -173,9 +173,6 @@ func (r *router) collect(s *metrics.State) {
 	}
 }
 
-// modelsLoggedMax bounds the model names in a log line: a worker may serve thousands of adapters.
-const modelsLoggedMax = 20
-
 func (r *router) onInfo(t telemetry.Target, i fleet.Info) {
 	for _, m := range i.Models {
 		r.metrics.KnowModel(m.ID)
@@ -184,14 +181,6 @@ func (r *router) onInfo(t telemetry.Target, i fleet.Info) {
 		}
 	}
 	r.gate.Describe(t.ID, t.Incarnation, i)
-	names := make([]string, 0, len(i.Models))
-	for _, m := range i.Models {
-		names = append(names, m.ID)
-	}
-	if len(names) > modelsLoggedMax {
-		names = append(names[:modelsLoggedMax], fmt.Sprintf("and %d more", len(names)-modelsLoggedMax))
-	}
-	r.log.Info("worker found", "worker", t.ID, "engine", i.Engine, "version", i.Version, "models", names, "kv_tokens", i.KVTokensMax, "slots", i.SlotsMax)
 }
 
 func (r *router) onCounts(t telemetry.Target, c fleet.Counts) { r.gate.Observe(t.ID, t.Incarnation, c) }

@@ -118,7 +118,7 @@ func (r *router) wire() {
 	o.ConnectTimeout, o.HeaderTimeout, o.IdleGap = c.Timeouts.Connect, c.Timeouts.Header, c.Timeouts.IdleGap
 	o.ClientTimeout, o.BodiesBytesMax = c.Timeouts.Client, int64(c.BodiesBytesMax)
 	r.proxy = proxy.New(o, r.gate, prompt.New(r.seed, prompt.DefaultOptions()), r.hooks(), r.log, time.Now)
-	r.telemetry = telemetry.New(telemetry.Options{Interval: c.Telemetry.Interval, Timeout: c.Telemetry.Timeout,
+	r.telemetry = telemetry.New(telemetry.Options{Interval: c.Telemetry.Interval, Timeout: c.Telemetry.Timeout, StaleAfter: c.Telemetry.StaleAfter,
 		InFlight: r.gate.InFlight, OnInfo: r.onInfo, OnCounts: r.onCounts, OnRestart: r.onRestart, OnDown: r.onDown, OnFail: r.onFail, Log: r.log})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -227,7 +226,6 @@ func (n *news) options(o Options) Options {
 	o.OnRestart = func(t Target) { n.add(event{what: "restart", target: t}) }
 	o.OnDown = func(t Target, err error) { n.add(event{what: "down", target: t, err: err}) }
 	o.OnFail = func(t Target, err error) { n.add(event{what: "fail", target: t, err: err}) }
-	o.Log = slog.New(slog.DiscardHandler)
 	return o
 }
 

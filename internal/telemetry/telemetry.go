@@ -45,6 +45,7 @@ type Options struct {
 	Interval     time.Duration // from one scrape's start to the next one's
 	Timeout      time.Duration // of one request to an engine
 	BodyBytesMax int64         // a longer metrics page fails its scrape
+	StaleAfter   time.Duration // failures that go on for less are not told to the log
 	Refresh      time.Duration // how often models are listed again, and how soon a worker that refuses to be scraped is asked again
 
 	InFlight  func(id string) int            // our requests in flight there; asked just before each scrape
@@ -53,14 +54,14 @@ type Options struct {
 	OnRestart func(t Target)                 // the engine is another process than before: its cache is empty. OnInfo follows
 	OnDown    func(t Target, err error)      // nobody answers at the address
 	OnFail    func(t Target, err error)      // any failed attempt, OnDown's included
-	Log       *slog.Logger                   // changes only: failing, working again; at debug level also what engines told
+	Log       *slog.Logger                   // changes only: found, unreachable, failing, working again
 
 	dial func(ctx context.Context, network, address string) (net.Conn, error) // tests run without sockets, in virtual time
 }
 
-// DefaultOptions: a scrape a second, given up after 1.5 s, at most 8 MiB each.
+// DefaultOptions: a scrape a second, given up after 1.5 s, at most 8 MiB each, stale after 5 s.
 func DefaultOptions() Options {
-	return Options{Interval: time.Second, Timeout: 1500 * time.Millisecond, BodyBytesMax: 8 << 20, Refresh: 10 * time.Second}
+	return Options{Interval: time.Second, Timeout: 1500 * time.Millisecond, StaleAfter: 5 * time.Second, BodyBytesMax: 8 << 20, Refresh: 10 * time.Second}
 }
 
 // withDefaults fills in what is zero, so that the rest of the room need not ask.
@@ -74,6 +75,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.BodyBytesMax <= 0 {
 		o.BodyBytesMax = d.BodyBytesMax
+	}
+	if o.StaleAfter <= 0 {
+		o.StaleAfter = 5 * o.Interval
 	}
 	if o.Refresh <= 0 {
 		o.Refresh = 10 * o.Interval

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -27,7 +29,9 @@ type watch struct {
 	told    fleet.Info // what OnInfo got last
 	listed  time.Time  // when its models were last asked for
 	quiet   time.Time  // do not scrape before: it told us not to
-	failing string     // the last failure told to the log
+	failing string     // kind of the failure told to the log; "" none
+	good    time.Time  // when the last round went well
+	logged  fleet.Info // what the log was told
 
 	refused bool    // its port was closed since it was last known: when it is back it is another process
 	started float64 // the process's start in its own words; 0 unknown
@@ -77,17 +81,9 @@ func (w *watch) round(ctx context.Context) {
 		return
 	}
 	t := *w.target.Load()
-	log := w.opts.Log.With(slog.String("worker", t.ID))
+	w.log(err)
 	if err == nil {
-		if w.failing != "" {
-			w.failing = ""
-			log.Info("telemetry works again")
-		}
 		return
-	}
-	if err.Error() != w.failing {
-		w.failing = err.Error()
-		log.Warn("no telemetry: the router goes by its own counts", slog.String("error", w.failing))
 	}
 	var e *Error
 	if errors.As(err, &e) && e.Unreachable() {
@@ -96,6 +92,59 @@ func (w *watch) round(ctx context.Context) {
 		w.opts.OnDown(t, err)
 	}
 	w.opts.OnFail(t, err)
+}
+
+// unreachable is the kind of failure where nobody could be connected to, whatever the words.
+const unreachable = "unreachable"
+
+// log tells of changes: once who was found, when all is known that the first look tells; once that nobody is there; and that telemetry
+// fails only when the last counts have gone stale, because a round that fails now and then changes nothing.
+func (w *watch) log(err error) {
+	now, log := time.Now(), w.opts.Log.With(slog.String("worker", w.target.Load().ID))
+	if w.known && !same(w.told, w.logged) {
+		message := "worker found"
+		if w.logged.Engine != "" {
+			message = "worker changed"
+		}
+		w.logged = w.told
+		log.Info(message, slog.String("engine", w.told.Engine), slog.String("version", w.told.Version), slog.Any("models", someModels(w.told)),
+			slog.Int("kv_tokens", w.told.KVTokensMax), slog.Int("slots", w.told.SlotsMax))
+	}
+	if err == nil {
+		w.good = now
+		if w.failing != "" {
+			w.failing = ""
+			log.Info("telemetry works again")
+		}
+		return
+	}
+	kind, message := "other", "no telemetry: the router goes by its own counts"
+	var e *Error
+	switch errors.As(err, &e); {
+	case e != nil && e.Unreachable():
+		kind, message = unreachable, "worker cannot be reached"
+	case e != nil && e.Status != 0:
+		kind = strconv.Itoa(e.Status)
+	}
+	if kind == w.failing || kind != unreachable && now.Sub(w.good) < w.opts.StaleAfter {
+		return
+	}
+	w.failing = kind
+	log.Warn(message, slog.String("error", err.Error()))
+}
+
+// modelsLoggedMax bounds the model names in a log line: a worker may serve thousands of adapters.
+const modelsLoggedMax = 20
+
+func someModels(i fleet.Info) []string {
+	names := make([]string, 0, modelsLoggedMax+1)
+	for n, m := range i.Models {
+		if n == modelsLoggedMax {
+			return append(names, fmt.Sprintf("and %d more", len(i.Models)-n))
+		}
+		names = append(names, m.ID)
+	}
+	return names
 }
 
 // errNoFamilies is a page that answers 200 without a single metric that we know.
@@ -156,8 +205,6 @@ func (w *watch) tell(ctx context.Context) {
 	}
 	w.known, w.told = true, info
 	t := *w.target.Load()
-	w.opts.Log.Debug("engine told what it is", slog.String("worker", t.ID), slog.String("engine", info.Engine), slog.String("version", info.Version),
-		slog.Any("models", modelNames(info)), slog.Int("kv_tokens", info.KVTokensMax), slog.Int("slots", info.SlotsMax))
 	w.opts.OnInfo(t, info)
 }
 
