@@ -105,9 +105,7 @@ func (r *rig) arrive(a arrival, now time.Duration) {
 	}
 	r.placed[d.Worker.ID]++
 	q := &engine.Sequence{PromptTokens: a.tokens, OutputTokens: a.output, Owner: res}
-	for _, k := range a.chain.Keys {
-		q.Keys = append(q.Keys, k)
-	}
+	q.Keys = append(q.Keys, a.chain.Keys...)
 	i := slices.Index(r.f.Workers(), d.Worker)
 	if err := r.cores[i].Submit(q, now); err != nil {
 		r.t.Fatal(err)

@@ -15,7 +15,6 @@ import (
 type decisions struct {
 	blockTokens int
 	start       time.Time
-	last        time.Duration
 	numbers     []uint64
 }
 

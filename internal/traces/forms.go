@@ -29,7 +29,7 @@ const mooncakeBlockTokens = 512
 
 // mooncake reads Mooncake's form: an id names a block and all before it. The last block of a prompt is named too where it is not
 // full; it is no cache's to share and left out.
-type mooncake struct{ start, last float64 }
+type mooncake struct{ last float64 }
 
 func (m *mooncake) parse(line []byte, into []Request) ([]Request, error) {
 	var l struct {
