@@ -220,3 +220,27 @@ func TestAWorkerThatDiesWhileIdleIsDownInEveryView(t *testing.T) {
 		t.Errorf("with w1 back: %d", r.status)
 	}
 }
+
+func TestWhenAllAreDownTheAnswerCountsThemAndNamesNoAddress(t *testing.T) {
+	w1, w2, other := newWorker(t, nil), newWorker(t, nil), newWorker(t, nil, "other")
+	rt := start(t, func(c *config.Config) {
+		c.Workers = append(c.Workers, config.Worker{ID: "never", URL: "http://" + freeAddress(t), Model: "gone"})
+	}, w1, w2, other)
+	counts := func(model, want string) {
+		t.Helper()
+		for i := range 6 { // the first ones meet refused connections, later ones workers that are put out
+			r := rt.post("/v1/chat/completions", fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"%d"}]}`, model, i))
+			if r.status != http.StatusServiceUnavailable || !strings.Contains(r.body, want) || strings.Contains(r.body, "127.0.0.1") {
+				t.Errorf("%s %d: %d %s, want %s", model, i, r.status, r.body, want)
+			}
+		}
+	}
+	eventually(t, "the router to know who is there", func() bool { return rt.worker("never").State == "down" })
+	counts("gone", "1 of 1 down")
+	w1.stop()
+	w2.stop()
+	counts("m", "2 of 2 are down")
+	if r := rt.post("/v1/chat/completions", `{"model":"other","messages":[{"role":"user","content":"x"}]}`); r.status != http.StatusOK {
+		t.Errorf("another model's worker: %d %s", r.status, r.body)
+	}
+}

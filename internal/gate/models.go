@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -63,6 +64,27 @@ func (g *Gate) Models() []Model {
 func serves(w *fleet.Worker, model string) bool {
 	_, ok := w.Model(model)
 	return ok
+}
+
+// AllDown is the word on a request that nobody took: how many workers of its model are down or put out, those that it tried included,
+// when that is all of them. Else it is what was to be said otherwise.
+func (g *Gate) AllDown(model string, tried []*fleet.Worker, otherwise string) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all := 0
+	for _, w := range g.fleet.Workers() {
+		if model != "" && w.ModelsKnown() && !serves(w, model) {
+			continue
+		}
+		if state := w.State(); state != "down" && state != "ejected" && !slices.Contains(tried, w) {
+			return otherwise
+		}
+		all++
+	}
+	if all == 0 {
+		return otherwise
+	}
+	return fmt.Sprintf("no worker of model %q can be reached: %d of %d are down", model, all, all)
 }
 
 // Holds says whether that very instance of a worker is still in the fleet.

@@ -116,7 +116,9 @@ func (x *exchange) outgoing(a *attempt) *upstream.Request {
 		h[headerRank] = []string{a.Rank}
 	}
 	out := &upstream.Request{Method: x.r.Method, Path: requestTarget(x.r.URL), Header: h, Body: body}
-	out.Sent = func() { x.p.gate.EnterRest(a.Attempt, x.chain) } // nothing, for most
+	if rest := func() { x.p.gate.EnterRest(a.Attempt, x.chain) }; a.Decision.Entered < len(x.chain.Keys) {
+		out.Sent = func() { a.entering.Go(rest) } // beside the wait for the worker, which may be the shorter of the two
+	}
 	a.request = out
 	if x.taken != nil && x.taken.Spooled() {
 		out.Reopen, out.BodyReader, out.ContentLength = x.taken.Reader, x.taken.Reader(), x.taken.Size
@@ -124,8 +126,7 @@ func (x *exchange) outgoing(a *attempt) *upstream.Request {
 	return out
 }
 
-// lighten lets go of the body once part of an answer is with the client: nobody else will be asked. What still has to be written of it
-// is held by its writer, and goes with that.
+// lighten lets go of the body once part of an answer is with the client: nobody else will be asked.
 func (x *exchange) lighten() {
 	if x.body != nil && x.sent > 0 {
 		x.body, x.text, x.try.request.Body = nil, nil, nil
@@ -167,6 +168,7 @@ func (x *exchange) broke(ctx context.Context, err error) error {
 	switch up.Class {
 	case upstream.Refused:
 		x.fault(fleet.RefusedConnection, f.class)
+		f.message = x.p.gate.AllDown(x.want.Model, x.want.Tried, f.message)
 		return &retryable{failure: f}
 	case upstream.Reset:
 		x.fault(fleet.Reset, f.class)
@@ -217,6 +219,7 @@ func (x *exchange) release(o fleet.Outcome) {
 		return
 	}
 	a.settled = true
+	a.entering.Wait()
 	computed := o == fleet.Succeeded || !x.facts.FirstToken.IsZero()
 	x.p.gate.Release(a.Attempt, x.chain, o, computed)
 }
@@ -224,8 +227,7 @@ func (x *exchange) release(o fleet.Outcome) {
 // unwell sorts out an answer that says the worker cannot: 429 and 503 are back-pressure, 501 and 505 are about the request, every
 // other 5xx is a fault, unless another worker said the same of this request, which then is the likelier cause.
 func (x *exchange) unwell(res *upstream.Response) error {
-	a, now := x.try, x.p.now()
-	w := a.Worker
+	w, now := x.try.Worker, x.p.now()
 	retry := res.Status == 500 || res.Status == 502 || res.Status == 503 || res.Status == 504
 	switch {
 	case res.Status == http.StatusServiceUnavailable || res.Status == http.StatusTooManyRequests:

@@ -197,16 +197,17 @@ func (s *Scheduler) refuse(req *Request) error {
 	return &ErrNoModel{Model: req.Model, Adapter: req.Adapter, Known: slices.Compact(known)}
 }
 
-// census counts the candidates by the filter that put them out: "2 ejected, 1 draining". Other models' workers are left out.
+// census counts the candidates by the filter that put them out: "2 of 3 ejected, 1 of 3 draining". Other models' workers are left out.
 func (s *Scheduler) census() string {
 	var n [len(verdicts)]int
 	for i := range s.cands {
 		n[s.cands[i].out]++
 	}
+	all := len(s.cands) - n[outModel]
 	var parts []string
 	for v := outTried; v < softened; v++ {
 		if n[v] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n[v], v))
+			parts = append(parts, fmt.Sprintf("%d of %d %s", n[v], all, v))
 		}
 	}
 	if len(parts) == 0 && n[outOnly] > 0 {
