@@ -3,6 +3,7 @@ package proxy
 import (
 	"hash/maphash"
 	"strings"
+	"sync"
 
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/llmapi"
@@ -129,6 +130,7 @@ func (x *exchange) giveUp(err error) error {
 type attempt struct {
 	*gate.Attempt
 	request   *upstream.Request
-	withholds bool // usage was asked for on the client's behalf
+	entering  sync.WaitGroup // of a long prompt into the index
+	withholds bool           // usage was asked for on the client's behalf
 	settled   bool
 }
