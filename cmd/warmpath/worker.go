@@ -71,7 +71,7 @@ func workerCommand() *cobra.Command {
 	flags.IntVar(&f.options.OutputMean, "output-mean", 256, "mean answer length in tokens")
 	flags.Uint64Var(&f.options.Seed, "seed", 0, "seed of the answers")
 	flags.IntVar(&f.kvTokens, "kv-tokens", 0, "KV cache size in tokens; 0 is the profile's")
-	flags.IntVar(&f.batch, "batch", 0, "sequences that run at once; 0 is the profile's")
+	flags.IntVar(&f.batch, "batch", 0, "sequences that run at once; 0 is the profile's. A router caps the requests in flight there at twice as many")
 	flags.DurationVar(&f.drain, "drain-timeout", 30*time.Second, "time that running requests get after SIGTERM; a second signal stops at once")
 	return cmd
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/warmpath/warmpath/internal/config"
 )
 
 // workerCLI runs `warmpath worker` with these arguments until ctx ends.
@@ -82,5 +84,31 @@ func TestAWorkerNamesTheWrongFlag(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || exitCode(err) != exitUsage {
 			t.Errorf("%s: %v, exit code %d", args, err, exitCode(err))
 		}
+	}
+}
+
+func TestTheRouterLearnsASimulatedWorkersBatchSlotsAndCapsItAtTwiceAsMany(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	read, write := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- workerCLI(ctx, write, "--port", "0", "--batch", "2")
+		write.Close()
+	}()
+	line, err := bufio.NewReader(read).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, url, _ := strings.Cut(strings.TrimSpace(line), " on ")
+	rt := start(t, func(c *config.Config) { c.Workers = append(c.Workers, config.Worker{ID: "sim", URL: url}) })
+	eventually(t, "the slots to be known", func() bool { return rt.worker("sim").SlotsMax > 0 })
+	if s := rt.worker("sim"); s.SlotsMax != 2 || s.InFlightMax != 4 || s.Engine != "warmpath" {
+		t.Errorf("%s with %d slots, capped at %d", s.Engine, s.SlotsMax, s.InFlightMax)
+	}
+	rt.Close()
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }

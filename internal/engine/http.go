@@ -123,7 +123,7 @@ func (s *Server) models(w http.ResponseWriter, r *http.Request) {
 
 // version is GET /version.
 func (s *Server) version(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, fmt.Appendf(nil, `{"version":"%s","simulated":true,"profile":"%s"}`, version, s.options.Profile.Name))
+	writeJSON(w, http.StatusOK, fmt.Appendf(nil, `{"version":"%s","simulated":true,"profile":"%s","max_num_seqs":%d}`, version, s.options.Profile.Name, s.options.Profile.BatchMax))
 }
 
 // finish runs a job to its end. A client that leaves takes the job with it.

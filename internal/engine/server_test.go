@@ -277,7 +277,7 @@ func TestTheEngineSaysWhatItIs(t *testing.T) {
 	if status, out := e.call(t, "GET", "/health", ""); status != 200 || out != "" {
 		t.Errorf("%d %s", status, out)
 	}
-	if _, out := e.call(t, "GET", "/version", ""); !strings.Contains(out, `"simulated":true`) {
+	if _, out := e.call(t, "GET", "/version", ""); !strings.Contains(out, `"simulated":true`) || !strings.Contains(out, `"max_num_seqs":`) {
 		t.Error(out)
 	}
 }

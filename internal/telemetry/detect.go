@@ -74,8 +74,9 @@ func detect(ctx context.Context, c *client, bytesMax int64) (detection, error) {
 	case sglangEngine.name:
 		version = sglangDetails(ctx, c, &d.info)
 	default:
-		if version = vllmVersion(ctx, c); strings.Contains(version, "warmpath") {
-			d.engine = simulatedEngine
+		var slots int
+		if version, slots = vllmVersion(ctx, c); strings.Contains(version, "warmpath") {
+			d.engine, d.info.SlotsMax = simulatedEngine, slots
 		}
 	}
 	if d.engine.name == "" {

@@ -31,13 +31,15 @@ func scrapeVLLM(ctx context.Context, c *client, models []string, bytesMax int64)
 	return p, err
 }
 
-// vllmVersion asks for GET /version, which vLLM and the simulated engine have.
-func vllmVersion(ctx context.Context, c *client) string {
+// vllmVersion asks for GET /version, which vLLM and the simulated engine have. The latter also tells its batch slots there, 0 elsewhere:
+// vLLM tells them nowhere.
+func vllmVersion(ctx context.Context, c *client) (version string, slots int) {
 	var v struct {
 		Version string `json:"version"`
+		Slots   int    `json:"max_num_seqs"`
 	}
 	if _, err := c.json(ctx, "/version", &v); err != nil {
-		return ""
+		return "", 0
 	}
-	return v.Version
+	return v.Version, v.Slots
 }
