@@ -44,7 +44,8 @@ func (r *router) settled(f *proxy.Facts) {
 	if f.Tries > 0 && len(f.Chain.Keys) == 0 {
 		m.RequestsWithoutText.Inc()
 	}
-	if f.Decision.Worker != nil {
+	if w := f.Decision.Worker; w != nil {
+		m.Worker(w.ID).Request(string(f.Outcome))
 		hit := f.Decision.Hit.String()
 		if hit == "declined" {
 			m.HitsDeclined.Inc()
@@ -79,6 +80,12 @@ func (r *router) countUsage(f *proxy.Facts) {
 	}
 	m.PromptTokens.Add(f.Usage.PromptTokens)
 	m.CompletionTokens.Add(f.Usage.CompletionTokens)
+	if w := f.Decision.Worker; w != nil {
+		of := m.Worker(w.ID)
+		of.Tokens("prompt", f.Usage.PromptTokens)
+		of.Tokens("cached", f.Usage.CachedTokens)
+		of.Tokens("completion", f.Usage.CompletionTokens)
+	}
 	if f.Usage.HasCached {
 		m.CachedTokensReported.Add(f.Usage.CachedTokens)
 		m.CachedTokensPredicted.Add(min(f.Decision.MatchedTokens, f.Usage.PromptTokens))

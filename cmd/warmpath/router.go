@@ -112,6 +112,8 @@ func (r *router) wire() {
 	s := sched.New(f, x, book, outputs, ratio, sched.Options{Policy: c.Policy, Seed: mathrand.Uint64(), EnterMax: gate.EnterAtOnce})
 	r.gate = gate.New(f, x, book, outputs, ratio, s, dialOptions(c), time.Now)
 	r.metrics = metrics.New(r.collect)
+	built := thisBuild()
+	r.metrics.Build(built.Version, built.Commit, built.Go)
 	o := proxy.DefaultOptions()
 	o.BodyBytesMax, o.RetriesMax, o.InjectUsage, o.ExplainHeaders = int64(c.BodyBytesMax), c.RetriesMax, c.InjectUsage, c.ExplainHeaders
 	o.SpoolBytes, o.SpoolDir, o.CORS = int64(c.BodySpoolBytes), c.BodySpoolDir, intake.CORS{Origins: c.CORS.Origins}

@@ -60,6 +60,18 @@ func (g *Gate) Models() []Model {
 	return all
 }
 
+// Names lists at most so many models by their names.
+func Names(models []Model, most int) string {
+	names := make([]string, 0, len(models))
+	for _, m := range models {
+		names = append(names, m.ID)
+	}
+	if len(names) > most {
+		names = append(names[:most], "...")
+	}
+	return strings.Join(names, ", ")
+}
+
 // serves says whether a worker has a model, by name or alias.
 func serves(w *fleet.Worker, model string) bool {
 	_, ok := w.Model(model)

@@ -34,11 +34,14 @@ var (
 	hits     = []string{"hit", "partial", "miss", "declined"}
 	apis     = []string{"chat", "completions", "embeddings", "responses", "messages", "count_tokens"}
 	classes  = []string{"refused", "reset", "timeout", "bad_shape", "server_error", "busy", "exhausted", "invalid", "source"}
+	kinds    = []string{"prompt", "cached", "completion"}
 	states   = []string{"ready", "ejected", "probing", "draining", "down", "unknown"}
 )
 
 // catalogue is every family, in the order of the page. docs/METRICS.md is made of it; a test holds them together.
 var catalogue = []family{
+	{name: "warmpath_build_info", kind: kindGauge, unit: "1", labels: []string{"version", "commit", "go"},
+		help: "Always 1; its labels say what the router was built from."},
 	{name: "warmpath_requests_total", kind: kindCounter, unit: "requests", labels: []string{"outcome", "api", "model"},
 		help: "Requests that ended. outcome: succeeded; failed (no worker answered well, the stream broke or carried an error); incomplete (the reply says so itself); cancelled (the client left); client_error (4xx); busy (429 or 503 passed on); no_worker (nobody could serve it)."},
 	{name: "warmpath_requests_without_text_total", kind: kindCounter, unit: "requests",
@@ -75,6 +78,10 @@ var catalogue = []family{
 		help: "Successful replies that told no token usage; the token counters miss them."},
 	{name: "warmpath_worker_state", kind: kindGauge, unit: "0 or 1", labels: []string{"worker", "state"},
 		help: "1 for the state a worker is in, 0 for the others. state: ready, ejected, probing, draining, down, unknown."},
+	{name: "warmpath_worker_requests_total", kind: kindCounter, unit: "requests", labels: []string{"worker", "outcome"},
+		help: "Requests that ended, by the worker that was asked last. outcome as in warmpath_requests_total."},
+	{name: "warmpath_worker_tokens_total", kind: kindCounter, unit: "tokens", labels: []string{"worker", "kind"},
+		help: "Tokens of a worker's replies, as it reported them. kind: prompt, cached (those of the prompt that were served from cache), completion."},
 	{name: "warmpath_worker_inflight_requests", kind: kindGauge, unit: "requests", labels: []string{"worker"},
 		help: "Requests this router has in flight on a worker."},
 	{name: "warmpath_worker_inflight_tokens", kind: kindGauge, unit: "tokens", labels: []string{"worker"},

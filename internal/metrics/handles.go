@@ -77,6 +77,8 @@ type Worker struct {
 	errors            [10]atomic.Pointer[Counter] // by place in classes
 	ejections         atomic.Pointer[Counter]
 	telemetryFailures atomic.Pointer[Counter]
+	requests          [8]atomic.Pointer[Counter] // by place in outcomes
+	tokens            [4]atomic.Pointer[Counter] // by place in kinds
 
 	mu   sync.Mutex // guards the making of series against DeleteWorker
 	gone bool
@@ -103,6 +105,8 @@ func (s *Set) DeleteWorker(id string) {
 	s.vecs.upstreamErrors.DeletePartialMatch(byID)
 	s.vecs.ejections.DeletePartialMatch(byID)
 	s.vecs.telemetryFailures.DeletePartialMatch(byID)
+	s.vecs.workerRequests.DeletePartialMatch(byID)
+	s.vecs.workerTokens.DeletePartialMatch(byID)
 }
 
 // keepWorkers deletes the series of all other workers: those that a late event opened again after DeleteWorker.
@@ -130,8 +134,25 @@ func (w *Worker) TelemetryFailed() {
 	w.count(&w.telemetryFailures, func() prometheus.Counter { return w.vecs.telemetryFailures.WithLabelValues(w.id) })
 }
 
-// count counts on a series that is made at its first event.
+// Request counts a request that ended, of which it was the worker asked last. outcome is a word of the catalogue; any other counts as "other".
+func (w *Worker) Request(outcome string) {
+	i := place(outcomes, outcome)
+	w.count(&w.requests[i], func() prometheus.Counter { return w.vecs.workerRequests.WithLabelValues(w.id, nameOf(outcomes, i)) })
+}
+
+// Tokens counts tokens of a reply. kind is prompt, cached or completion; any other word counts as "other".
+func (w *Worker) Tokens(kind string, n int) {
+	i := place(kinds, kind)
+	w.add(&w.tokens[i], n, func() prometheus.Counter { return w.vecs.workerTokens.WithLabelValues(w.id, nameOf(kinds, i)) })
+}
+
+// count counts one event, see add.
 func (w *Worker) count(p *atomic.Pointer[Counter], series func() prometheus.Counter) {
+	w.add(p, 1, series)
+}
+
+// add counts on a series that is made at its first event.
+func (w *Worker) add(p *atomic.Pointer[Counter], n int, series func() prometheus.Counter) {
 	c := p.Load()
 	if c == nil {
 		w.mu.Lock()
@@ -142,5 +163,5 @@ func (w *Worker) count(p *atomic.Pointer[Counter], series func() prometheus.Coun
 		c = &Counter{series()}
 		p.Store(c)
 	}
-	c.Inc()
+	c.Add(n)
 }

@@ -64,6 +64,7 @@ type Set struct {
 // vectors are the labelled families, from which handles are made.
 type vectors struct {
 	requests, upstreamErrors, ejections, telemetryFailures *prometheus.CounterVec
+	workerRequests, workerTokens                           *prometheus.CounterVec
 	ttft, itl, e2e                                         *prometheus.HistogramVec
 }
 
@@ -89,6 +90,8 @@ func New(collect func(*State)) *Set {
 			upstreamErrors:    newCounters(r, "warmpath_upstream_errors_total"),
 			ejections:         newCounters(r, "warmpath_ejections_total"),
 			telemetryFailures: newCounters(r, "warmpath_telemetry_failures_total"),
+			workerRequests:    newCounters(r, "warmpath_worker_requests_total"),
+			workerTokens:      newCounters(r, "warmpath_worker_tokens_total"),
 			ttft:              newHistograms(r, "warmpath_ttft_seconds"),
 			itl:               newHistograms(r, "warmpath_itl_seconds"),
 			e2e:               newHistograms(r, "warmpath_e2e_seconds"),
@@ -120,6 +123,14 @@ func newHistograms(r *prometheus.Registry, name string) *prometheus.HistogramVec
 	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: f.name, Help: f.help, Buckets: f.buckets}, f.labels)
 	r.MustRegister(v)
 	return v
+}
+
+// Build says what the program was built from. It is called once.
+func (s *Set) Build(version, commit, goVersion string) {
+	f := familyNamed("warmpath_build_info")
+	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: f.name, Help: f.help}, f.labels)
+	s.registry.MustRegister(v)
+	v.WithLabelValues(version, commit, goVersion).Set(1)
 }
 
 // Handler serves the exposition. A scrape that fails in one collector still shows the others.

@@ -82,6 +82,9 @@ func full() *Set {
 	w.Error("reset")
 	w.Ejected()
 	w.TelemetryFailed()
+	w.Request("succeeded")
+	w.Tokens("prompt", 10)
+	s.Build("v1", "abc", "go1")
 	return s
 }
 
@@ -188,12 +191,20 @@ func TestTheSeriesOfAWorkerGoWithIt(t *testing.T) {
 	held.Error("reset")
 	held.Ejected()
 	held.TelemetryFailed()
+	held.Request("succeeded")
+	held.Tokens("prompt", 10)
+	held.Tokens("cached", -4)
+	has(t, scrape(t, s), `warmpath_worker_requests_total{outcome="succeeded",worker="a"} 1`, `warmpath_worker_tokens_total{kind="prompt",worker="a"} 10`,
+		`warmpath_worker_tokens_total{kind="cached",worker="a"} 0`)
 	s.Worker("b").Error("reset")
 	s.DeleteWorker("a")
 	s.DeleteWorker("never-known")
 	held.Error("reset")
 	held.Error("timeout") // a class it never had: no series may be opened either
 	held.Ejected()
+	held.Request("failed")
+	held.Request("because")
+	held.Tokens("completion", 10)
 	text := scrape(t, s)
 	hasNot(t, text, `worker="a"`)
 	has(t, text, `warmpath_upstream_errors_total{class="reset",worker="b"} 1`)
@@ -265,6 +276,8 @@ func TestCountingAllocatesNothing(t *testing.T) {
 		s.PromptTokens.Add(5)
 		s.Decision.Observe(time.Microsecond)
 		s.Worker("a").Error("reset")
+		s.Worker("a").Request("succeeded")
+		s.Worker("a").Tokens("prompt", 10)
 	}
 	run()
 	if n := testing.AllocsPerRun(100, run); n != 0 {

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"hash/maphash"
-	"strings"
 	"sync"
 
 	"github.com/warmpath/warmpath/internal/gate"
@@ -34,7 +33,7 @@ func (x *exchange) key() error {
 	x.want.Chain, x.want.Bytes = x.chain, x.req.TextBytes
 	x.want.PromptTokens = x.req.TokenCount
 	if !x.req.TokenIDs {
-		x.want.PromptTokens = x.p.gate.Estimate(x.req.Model, x.req.TextBytes)
+		x.want.PromptTokens = x.p.gate.Estimate(x.want.Model, x.req.TextBytes)
 	}
 	x.want.MaxTokens, x.want.Streamed = x.req.MaxTokens, x.req.Stream
 	x.want.Generates = x.api != llmapi.Embeddings && x.api != llmapi.CountTokens && (x.api != llmapi.Other || x.kind.Generates)
@@ -42,28 +41,25 @@ func (x *exchange) key() error {
 	x.want.Tenant = x.tenant()
 	x.facts.keyed = x.p.now().Sub(began)
 	f := &x.facts
-	f.API, f.Model, f.Tenant, f.Stream, f.Bytes, f.TextBytes = x.api, x.req.Model, x.want.Tenant, x.req.Stream, x.bodyBytes(), x.req.TextBytes
+	f.API, f.Model, f.Tenant, f.Stream, f.Bytes, f.TextBytes = x.api, x.want.Model, x.want.Tenant, x.req.Stream, x.bodyBytes(), x.req.TextBytes
 	f.PromptTokens, f.MaxTokens, f.Chain, f.Session = x.want.PromptTokens, x.req.MaxTokens, x.chain, x.want.SessionKey
 	return nil
 }
 
-// onlyModel lets a request without a model through when there is nothing to choose from.
+// onlyModel lets a request without a model through when there is nothing to choose from; it is one for the only model then.
 func (x *exchange) onlyModel() error {
 	models := x.p.gate.Models()
+	if len(models) == 1 {
+		x.want.Model = models[0].ID
+	}
 	if len(models) < 2 {
 		return nil
 	}
-	names := make([]string, 0, len(models))
-	for _, m := range models {
-		names = append(names, m.ID)
-	}
-	if len(names) > 20 {
-		names = append(names[:20], "...")
-	}
+	names := gate.Names(models, 20)
 	if x.unnamed != nil {
-		return x.unnamed(strings.Join(names, ", "))
+		return x.unnamed(names)
 	}
-	return badRequest("model", "the request names no model and there are several: %s", strings.Join(names, ", "))
+	return badRequest("model", "the request names no model and there are several: %s", names)
 }
 
 // session is the key that sticky policies hash: the client's own hint, else the head of the conversation.
