@@ -22,7 +22,7 @@ func TestABenchSaysWhatPassedAndWhatFailed(t *testing.T) {
 }
 
 func TestABenchThatCannotRunIsWrongUse(t *testing.T) {
-	for _, args := range [][]string{{"bench"}, {"bench", "nonsense"}, {"bench", "decide", "--rounds", "0"}, {"bench", "decide", "--window", "1ms"}} {
+	for _, args := range [][]string{{"bench", "nonsense"}, {"bench", "decide", "--rounds", "0"}, {"bench", "decide", "--window", "1ms"}} {
 		var stdout, stderr strings.Builder
 		if code := run(args, &stdout, &stderr); code != exitUsage {
 			t.Errorf("%q: exit code %d, %s", args, code, stderr.String())

@@ -187,7 +187,7 @@ func TestLOD_03_EveryPathCountsAsLoad(t *testing.T) {
 }
 
 func TestLOD_04_ABurstIsSpreadAsItIsChosen(t *testing.T) {
-	hold := func(c *call) { c.wait(100 * time.Millisecond); c.good("x") }
+	hold := func(c *call) { c.wait(300 * time.Millisecond); c.good("x") }
 	var workers []*worker
 	for range 8 {
 		workers = append(workers, newWorker(t, hold))
