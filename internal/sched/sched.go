@@ -166,7 +166,7 @@ type Scheduler struct {
 // New makes a scheduler. index, outputs and ratio may be nil: no prefix is warm then, answers are of default length.
 // An unknown policy panics: it is checked with SetPolicy where it comes from a user.
 func New(f *fleet.Fleet, x *prefix.Index, b *cost.Book, o *cost.Outputs, r *cost.Ratio, opts Options) *Scheduler {
-	s := &Scheduler{fleet: f, index: x, book: b, outputs: o, ratio: r, chance: rand.New(rand.NewPCG(opts.Seed, 0x77617270617468))}
+	s := &Scheduler{fleet: f, index: x, book: b, outputs: o, ratio: r, chance: newChance(opts.Seed)}
 	if s.enterMax = opts.EnterMax; s.enterMax <= 0 {
 		s.enterMax = math.MaxInt
 	}
@@ -188,6 +188,11 @@ func (s *Scheduler) SetPolicy(name string) error {
 	s.policy, s.pick = name, p
 	return nil
 }
+
+// Reseed begins the chance that decides ties anew.
+func (s *Scheduler) Reseed(seed uint64) { s.chance = newChance(seed) }
+
+func newChance(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x77617270617468)) }
 
 // Policy is the name of the policy in force.
 func (s *Scheduler) Policy() string { return s.policy }

@@ -272,6 +272,7 @@ func (l *lab) place(f *flight) {
 	}
 	if x := l.config.Force; x != nil && x.Request == l.placed {
 		l.until, l.result.Chosen = l.now+x.Horizon, w.number
+		f.router.sched.Reseed(x.Seed)
 	}
 	l.placed++
 	f.worker = w

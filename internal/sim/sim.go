@@ -56,10 +56,12 @@ type Config struct {
 }
 
 // Force sends one request, counted from 0 as they are placed, to a worker, and ends the run Horizon later: what another choice would have
-// come to, from the same state. A negative worker leaves the choice to the policy.
+// come to, from the same state. A negative worker leaves the choice to the policy. From then on the chance that decides ties is Seed's: what
+// comes after must not depend on how often a choice made before asked for it.
 type Force struct {
 	Request, Worker int
 	Horizon         time.Duration
+	Seed            uint64
 }
 
 // SLO is what users were promised; zero fields are no promise.

@@ -32,44 +32,69 @@ func Regrets(ctx context.Context, r *Run, samples int) ([]Regret, error) {
 	chosen = chosen[:min(samples, len(chosen))]
 	slices.Sort(chosen)
 	workers := len(r.Config.Fleet)
-	results := make([][]*sim.Result, len(chosen))
+	tried := make([]trial, len(chosen))
 	var runs []*Run
 	for i, request := range chosen {
-		results[i] = make([]*sim.Result, workers+1)
+		tried[i] = trial{waited: make([]time.Duration, workers+1), refused: make([]int, workers+1)}
 		for w := range workers + 1 {
-			c := r.Config
-			c.Progress = nil
-			c.Force = &sim.Force{Request: request, Worker: w - 1, Horizon: RegretHorizon}
-			runs = append(runs, &Run{Config: c, Point: i, bounds: new(shared), free: true})
+			for seed := range regretSeeds {
+				c := r.Config
+				c.Progress = nil
+				c.Force = &sim.Force{Request: request, Worker: w - 1, Horizon: RegretHorizon, Seed: chanceOf(request, seed)}
+				runs = append(runs, &Run{Config: c, Point: i, bounds: new(shared), free: true})
+			}
 		}
 	}
-	err := Do(ctx, runs, 0, func(x *Run) {
-		results[x.Point][x.Config.Force.Worker+1] = x.Result
-	})
+	err := Do(ctx, runs, 0, func(x *Run) { tried[x.Point].add(x) })
 	if err != nil {
 		return nil, err
 	}
-	var all []Regret
+	all := make([]Regret, len(chosen))
 	for i, request := range chosen {
-		own := results[i][0]
-		one := Regret{Request: request, Chosen: own.Chosen, Best: own.Chosen}
-		best, sum, others := own.Waited, time.Duration(0), 0
-		for w, x := range results[i][1:] {
-			if w == own.Chosen || x.Refused > own.Refused {
-				continue
-			}
-			sum += x.Waited
-			others++
-			if x.Waited < best {
-				best, one.Best = x.Waited, w
-			}
-		}
-		one.Lost = own.Waited - best
-		if others > 0 {
-			one.Ahead = sum/time.Duration(others) - own.Waited
-		}
-		all = append(all, one)
+		all[i] = tried[i].regret(request)
 	}
 	slices.SortStableFunc(all, func(a, b Regret) int { return cmp.Compare(b.Lost, a.Lost) })
 	return all, nil
+}
+
+// regretSeeds is how many futures each alternative is followed into. All alternatives of a choice meet the same ones.
+const regretSeeds = 3
+
+func chanceOf(request, seed int) uint64 { return uint64(request)<<8 | uint64(seed) }
+
+// trial is one choice and its alternatives: by worker + 1, the policy's own in front, sums over the futures.
+type trial struct {
+	waited  []time.Duration
+	refused []int
+	chosen  int
+}
+
+func (t *trial) add(x *Run) {
+	i := x.Config.Force.Worker + 1
+	t.waited[i] += x.Result.Waited
+	t.refused[i] += x.Result.Refused
+	if i == 0 {
+		t.chosen = x.Result.Chosen
+	}
+}
+
+func (t *trial) regret(request int) Regret {
+	one := Regret{Request: request, Chosen: t.chosen, Best: t.chosen}
+	own := t.waited[0]
+	best, sum, others := own, time.Duration(0), 0
+	for w, waited := range t.waited[1:] {
+		if w == t.chosen || t.refused[w+1] > t.refused[0] {
+			continue
+		}
+		sum += waited
+		others++
+		if waited < best {
+			best, one.Best = waited, w
+		}
+	}
+	one.Lost = (own - best) / regretSeeds
+	if others > 0 {
+		one.Ahead = (sum/time.Duration(others) - own) / regretSeeds
+	}
+	return one
 }
