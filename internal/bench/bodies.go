@@ -13,7 +13,6 @@ const prefixesShared = 16
 // share nothing. They are made once and then told apart by a number in their text, because text is dear to make.
 type bodies struct {
 	templates []template
-	made      uint64
 }
 
 type template struct {

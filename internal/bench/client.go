@@ -1,9 +1,12 @@
 package bench
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
+	"io"
 	"net"
+	"net/http/httputil"
 	"strconv"
 	"time"
 )
@@ -12,6 +15,7 @@ import (
 type client struct {
 	addr string
 	c    net.Conn
+	r    *bufio.Reader
 	buf  []byte
 }
 
@@ -50,72 +54,58 @@ func (k *client) exchange(request []byte, onEvent func(time.Duration)) (a answer
 		if k.c, err = net.Dial("tcp", k.addr); err != nil {
 			return a, err
 		}
-		k.c.SetDeadline(time.Time{})
+		k.r = bufio.NewReaderSize(k.c, len(k.buf))
 	}
 	began := time.Now()
 	if _, err = k.c.Write(request); err != nil {
 		return a, err
 	}
-	n, end := 0, -1
-	for end < 0 {
-		got, err := k.c.Read(k.buf[n:])
-		if got == 0 {
-			return a, fmt.Errorf("before the head was whole: %w", cmpErr(err))
+	length, chunked := 0, false
+	for first := true; ; first = false {
+		line, err := k.r.ReadSlice('\n')
+		switch {
+		case err != nil:
+			return a, fmt.Errorf("before the head was whole: %w", err)
+		case first && (len(line) < 12 || string(line[9:12]) != "200"):
+			return a, fmt.Errorf("answered %s", line)
+		case !first && bytes.EqualFold(line, []byte("transfer-encoding: chunked\r\n")):
+			chunked = true
+		case !first:
+			length += contentLength(line[:len(line)-2])
 		}
-		n += got
-		end = bytes.Index(k.buf[:n], []byte("\r\n\r\n"))
+		if len(line) <= 2 {
+			break
+		}
 	}
 	a.head = time.Since(began)
-	head := k.buf[:end+2]
-	if len(head) < 12 || string(head[9:12]) != "200" {
-		return a, fmt.Errorf("answered %s: %.300s", head[:bytes.IndexByte(head, '\r')], k.buf[end+4:n])
-	}
-	if bytes.Contains(bytes.ToLower(head), []byte("transfer-encoding: chunked")) {
-		err = k.readChunked(&a, began, end+4, n, onEvent)
+	if chunked {
+		err = k.readChunked(&a, began, onEvent)
 	} else {
-		err = k.readLength(contentLength(head) - (n - end - 4))
+		_, err = k.r.Discard(length)
 	}
 	a.end = time.Since(began)
 	return a, err
 }
 
-func (k *client) readLength(left int) error {
-	for left > 0 {
-		got, err := k.c.Read(k.buf[:min(left, len(k.buf))])
-		if got == 0 {
-			return cmpErr(err)
-		}
-		left -= got
-	}
-	return nil
-}
+var stampMark = []byte(`"content":"`)
 
-var (
-	lastChunk = []byte("\r\n0\r\n\r\n")
-	stampMark = []byte(`"content":"`)
-)
-
-// readChunked reads to the last chunk. Framing is not followed: no event contains what ends the stream.
-func (k *client) readChunked(a *answer, began time.Time, from, n int, onEvent func(time.Duration)) error {
-	if n > from {
-		a.first = time.Since(began)
-	}
-	n = copy(k.buf, k.buf[from:n])
+func (k *client) readChunked(a *answer, began time.Time, onEvent func(time.Duration)) error {
+	body, n := httputil.NewChunkedReader(k.r), 0
 	for {
-		used := k.events(a, n, onEvent)
-		if n >= len(lastChunk) && bytes.Equal(k.buf[n-len(lastChunk):n], lastChunk) {
-			return nil
-		}
-		keep := max(used, n-carryBytes)
-		n = copy(k.buf, k.buf[keep:n])
-		got, err := k.c.Read(k.buf[n:])
-		if got == 0 {
-			return fmt.Errorf("in a stream, after %d events: %w", a.events, cmpErr(err))
-		}
+		got, err := body.Read(k.buf[n:])
 		if a.first == 0 {
 			a.first = time.Since(began)
 		}
 		n += got
+		used := k.events(a, n, onEvent)
+		n = copy(k.buf, k.buf[max(used, n-carryBytes):n])
+		if err == io.EOF {
+			_, err = k.r.Discard(2) // the end of the trailers
+			return err
+		}
+		if err != nil {
+			return fmt.Errorf("in a stream, after %d events: %w", a.events, err)
+		}
 	}
 }
 

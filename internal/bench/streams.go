@@ -205,7 +205,7 @@ func (w *watchers) open(ctx context.Context, n int, over time.Duration) {
 
 func (w *watchers) watch(ctx context.Context, serial uint64) {
 	k := newClient(w.addr)
-	k.buf = k.buf[:2048:2048]
+	k.buf = make([]byte, 2048)
 	stop := context.AfterFunc(ctx, k.close)
 	defer stop()
 	defer k.close()

@@ -26,19 +26,19 @@ const EnterAtOnce = 256
 // EnterRest enters what Place left of a long prompt. It is called once the request is on its way, so that nobody waits for it: siblings
 // that come within the same millisecond match the first blocks.
 func (g *Gate) EnterRest(a *Attempt, c prefix.Chain) {
-	for a.Decision.Entered < len(c.Keys) {
-		g.enterStep(a, c)
+	for g.enterStep(a, c) {
 	}
 }
 
-func (g *Gate) enterStep(a *Attempt, c prefix.Chain) {
+// enterStep says whether there is more to do.
+func (g *Gate) enterStep(a *Attempt, c prefix.Chain) (more bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if a.Worker.Gone() {
-		a.Decision.Entered = len(c.Keys)
-		return
+	if upTo := &a.Decision.Entered; *upTo < len(c.Keys) && !a.Worker.Gone() {
+		*upTo = g.index.Extend(a.Worker.Slot, c, g.now().UnixNano(), *upTo, EnterAtOnce)
+		return *upTo < len(c.Keys)
 	}
-	a.Decision.Entered = g.index.Extend(a.Worker.Slot, c, g.now().UnixNano(), a.Decision.Entered, EnterAtOnce)
+	return false
 }
 
 // Release ends an attempt; later calls change nothing. computed says that its prompt was, for all that is known.

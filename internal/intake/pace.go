@@ -18,8 +18,9 @@ const (
 	uploadPieceBytes = 16 << 10
 	// firstBytes is the memory a body gets before any of it has come: an announced length is a claim, memory follows what was sent.
 	firstBytes = 64 << 10
-	// growth is by how much a body's memory grows each time it is full, up to its announced length.
-	growth = 4
+	// growth is by how much a body's memory grows each time it is full, up to its announced length: what has come stands for 16 times
+	// as much, so that nearly every body is copied once at most.
+	growth = 16
 )
 
 // Download is the client's side of an answer. A client that takes nothing for Limit is given up, because its request would hold a

@@ -346,3 +346,45 @@ func BenchmarkChain(b *testing.B) {
 		})
 	}
 }
+
+func TestLongPromptsHaveLongerBlocksAndStillShareAllThatTheyHaveInCommon(t *testing.T) {
+	keyer := New(prefix.NewSeed([]byte("long")), DefaultOptions())
+	chain := func(texts ...string) prefix.Chain {
+		body := []byte(`{"model":"m","messages":[`)
+		for i, text := range texts {
+			if i > 0 {
+				body = append(body, ',')
+			}
+			body = append(body, `{"role":"user","content":"`+text+`"}`...)
+		}
+		body = append(body, `]}`...)
+		var req llmapi.Request
+		if err := req.Scan(llmapi.Chat, body); err != nil {
+			t.Fatal(err)
+		}
+		return keyer.Chain(&req, body, prefix.Chain{})
+	}
+	long := strings.Repeat("0123456789abcdef", 16<<10)
+	whole := chain(long)
+	if n := len(whole.Keys); n < 1400 || n > 1600 {
+		t.Errorf("%d blocks of %d bytes", n, len(long))
+	}
+	for _, cut := range []int{100, 30_000, 32<<10 - 20, 32 << 10, 33_000, 200_000} {
+		other := chain(long[:cut]+"x"+long[cut:], "and more")
+		same := 0
+		for same < len(other.Keys) && same < len(whole.Keys) && other.Keys[same] == whole.Keys[same] {
+			same++
+		}
+		shared := 0
+		if same > 0 {
+			shared = int(whole.Ends[same-1])
+		}
+		if shared > cut+16 || shared < cut-256 {
+			t.Errorf("cut at %d: %d bytes are shared", cut, shared)
+		}
+		follow := chain(long, long[:cut])
+		if n := len(whole.Keys); follow.Keys[n-1] != whole.Keys[n-1] {
+			t.Errorf("a follow-up does not share the first message")
+		}
+	}
+}

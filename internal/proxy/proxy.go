@@ -93,7 +93,7 @@ type Proxy struct {
 func New(o Options, g *gate.Gate, k *prompt.Keyer, h Hooks, log *slog.Logger, now func() time.Time) *Proxy {
 	p := &Proxy{o: o, gate: g, keyer: k, hooks: h, log: log, owners: newOwners(o.ResponseIDsMax), now: now}
 	p.bodies.BytesMax = o.BodiesBytesMax
-	p.pool.New = func() any { return &exchange{p: p} }
+	p.pool.New = func() any { return &exchange{room: make([]byte, roomBytesMax)} }
 	return p
 }
 

@@ -11,8 +11,6 @@ import (
 	"github.com/warmpath/warmpath/internal/llmapi"
 )
 
-const roomBytesMax = 8 << 10 // of memory kept from one request for the body, and the whole reply, of the next
-
 // read takes the whole body in, bounded, and scans what routing needs. Retries and prefix keys need it whole; engines need it
 // whole before they can begin, so nothing is lost by waiting for the end of it.
 func (x *exchange) read() error {
@@ -54,9 +52,6 @@ func (x *exchange) readBody() ([]byte, error) {
 	var body []byte
 	var err error
 	if n := x.r.ContentLength; n > 0 {
-		if n > int64(cap(x.room)) && n <= roomBytesMax {
-			x.room = make([]byte, max(n, roomBytesMax/4))
-		}
 		body, err = intake.ReadWhole(r, n, x.room)
 	} else {
 		body, err = io.ReadAll(r)

@@ -48,9 +48,6 @@ type FailedTry struct {
 	Status        int // of its answer, 0 when it gave none
 }
 
-// Reported says whether the engine told how much of the prompt was cached.
-func (f *Facts) Reported() bool { return f.Usage.HasCached }
-
 // settle is the one end of every request: whatever was taken is given back, what was seen is learned, and the rest of the program
 // is told. It runs after panics too.
 func (x *exchange) settle() {

@@ -16,7 +16,8 @@ const (
 	// firstEventBytesMax bounds how much of an unfinished first event is held back to see whether it is an error.
 	firstEventBytesMax = 64 << 10
 	// gapsMax bounds the token gaps kept of one stream; later ones are counted, not kept.
-	gapsMax = 4096
+	gapsMax      = 4096
+	roomBytesMax = 2 << 10 // of memory kept from one request for the body, and the whole reply, of the next
 )
 
 // stream copies an event stream, each event at once, byte for byte. Its head leaves as soon as the worker's has come, so that a
