@@ -62,8 +62,8 @@ func configCheckCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: good: %d workers, policy %s, listening on %s, admin on %s\n",
-				args[0], len(c.Workers), c.Policy, c.Listen, c.Admin)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: good: %s, policy %s, listening on %s, admin on %s\n",
+				args[0], counted(len(c.Workers), "worker"), c.Policy, c.Listen, c.Admin)
 			return err
 		},
 	}

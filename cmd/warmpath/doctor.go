@@ -96,7 +96,7 @@ func runDoctor(cmd *cobra.Command, f doctorFlags) error {
 		err = found.print(cmd.OutOrStdout())
 	}
 	if broken := found.count(checkup.VerdictBroken); err == nil && broken > 0 {
-		return fmt.Errorf("%d of %d workers broken", broken, len(found.Workers))
+		return fmt.Errorf("%d of %s broken", broken, counted(len(found.Workers), "worker"))
 	}
 	return err
 }
