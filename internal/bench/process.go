@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -139,14 +140,15 @@ func (p *process) memory() (bytes int) {
 	return bytes
 }
 
-// freeAddr is a loopback address nobody listens on now.
+// freeAddr is a loopback address nobody listens on now, below the ports that the system gives to outgoing connections.
 func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	for range 100 {
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 16_000+rand.IntN(16_000))); err == nil {
+			defer l.Close()
+			return l.Addr().String(), nil
+		}
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	return "", errors.New("no free port between 16000 and 32000")
 }
 
 // workers are mock workers in a process of their own.
