@@ -7,7 +7,7 @@
 //
 // warm-cost, the default policy, takes the least of what the placement costs this request and the others, in seconds:
 //
-//	(1 + min(phi,1)) * Q + (1 + phi) * w wait before its prefill, its own prefill, and what that prefill delays
+//	(1+min(phi,2.5)) * Q + (1+phi) * w   wait before its prefill, its own prefill, and what that prefill delays
 //	+ G * (d0 + d1*(B+1) + d2*(KV+L))    its own decoding among those already there
 //	+ G * B * (d1 + d2*L)                what its presence in the batch costs them
 package sched

@@ -13,10 +13,10 @@ const (
 	seenWeight    = 50   // requests over which the mean request is taken
 	chunkTokens   = 8192 // prompt tokens that an engine takes into one step
 	priceSteepest = 4.0  // phi is at most priceSteepest*B + 1
-	// waitPriceMax bounds the price of the wait behind queued prefill: a second of waiting counts twice at most. Unpriced, a long prefill
-	// under way on an almost idle worker draws followers that wait for it; priced like prefill, near saturation every queue looks longer
-	// than any hit is worth, and the hit rate tips over.
-	waitPriceMax = 1.0
+	// waitPriceMax bounds the price of the wait behind queued prefill. Unpriced, a long prefill under way on an almost idle worker draws
+	// followers that wait for it; priced like prefill, near saturation every queue looks longer than any hit is worth, and the hit rate
+	// tips over. Hot prefixes want it above 2, a ladder of shared prefixes near its knee below 1.5.
+	waitPriceMax = 2.5
 )
 
 // candidate is one worker before one request.
