@@ -106,6 +106,11 @@ func (w *Worker) held() int { return w.owed.uniqueTokens + w.generatedTokens() }
 // generatedTokens clamps at 0: a Generated that races with Release is added a moment after it was taken away.
 func (w *Worker) generatedTokens() int { return int(max(0, w.generated.Load())) }
 
+// silentSlack is added to the predicted time of an answer that is not streamed before it counts as overdue. Without it, short answers
+// that take some milliseconds longer than predicted feed back: the worker with more requests gives signs of life more often, is overdue
+// less, and gets still more.
+const silentSlack = 250 * time.Millisecond
+
 // queued is the wait before a new request's own prefill: the booked prefill seconds of all whose first token has not come, the first
 // of them running down. It runs down to half of its booking and holds there, because without a first token there is no proof that
 // anything was done; once the booking is over it grows with the overrun, so that a hung worker never looks idle. The overrun of
@@ -119,7 +124,7 @@ func (w *Worker) queued(now time.Time) time.Duration {
 		wait += max(0, spent-r.booked)
 	}
 	if r := o.silent.head; r != nil {
-		from := r.firstToken.Add(r.booked + 2*r.decode)
+		from := r.firstToken.Add(r.booked + 2*r.decode + silentSlack)
 		if o.alive.After(from) {
 			from = o.alive
 		}
