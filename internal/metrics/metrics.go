@@ -56,6 +56,7 @@ type Set struct {
 	Decision              Histogram // scoring, choosing and reserving
 
 	registry *prometheus.Registry
+	collect  func(*State) // nil: the state is not known here
 	models   *handles[Model]
 	workers  *handles[Worker]
 	vecs     vectors
@@ -99,11 +100,11 @@ func New(collect func(*State)) *Set {
 	}
 	s.models = newHandles(modelsMax, func(name string) *Model { return &Model{name: name, vecs: &s.vecs} })
 	s.workers = newHandles(workersMax, func(id string) *Worker { return &Worker{id: id, vecs: &s.vecs} })
-	keep := s.keepWorkers
+	s.collect = collect
 	if collect == nil {
-		collect, keep = func(*State) {}, func(map[string]bool) {}
+		collect = func(*State) {}
 	}
-	r.MustRegister(newStateCollector(collect, keep), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(newStateCollector(collect), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return s
 }
 
@@ -133,7 +134,20 @@ func (s *Set) Build(version, commit, goVersion string) {
 	v.WithLabelValues(version, commit, goVersion).Set(1)
 }
 
-// Handler serves the exposition. A scrape that fails in one collector still shows the others.
+// Handler serves the exposition. A scrape that fails in one collector still shows the others. The series of workers that are gone are
+// deleted before the page is gathered: collectors are asked side by side, so one of them cannot clean up for the others.
 func (s *Set) Handler() http.Handler {
-	return promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+	page := promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.collect != nil {
+			var now State
+			s.collect(&now)
+			there := make(map[string]bool, len(now.Workers))
+			for i := range now.Workers {
+				there[now.Workers[i].ID] = true
+			}
+			s.keepWorkers(there)
+		}
+		page.ServeHTTP(w, r)
+	})
 }

@@ -34,7 +34,6 @@ type WorkerState struct {
 // stateCollector turns State into samples, so that no gauge needs care on the hot path and a removed worker leaves none behind.
 type stateCollector struct {
 	collect func(*State)
-	keep    func(workers map[string]bool) // told who is there
 	descs   map[string]*prometheus.Desc
 }
 
@@ -47,8 +46,8 @@ var stateFamilies = []string{
 	"warmpath_decision_log_records_total", "warmpath_decision_log_drops_total",
 }
 
-func newStateCollector(collect func(*State), keep func(map[string]bool)) *stateCollector {
-	c := &stateCollector{collect: collect, keep: keep, descs: make(map[string]*prometheus.Desc)}
+func newStateCollector(collect func(*State)) *stateCollector {
+	c := &stateCollector{collect: collect, descs: make(map[string]*prometheus.Desc)}
 	for _, name := range stateFamilies {
 		f := familyNamed(name)
 		c.descs[name] = prometheus.NewDesc(f.name, f.help, f.labels, nil)
@@ -88,7 +87,6 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 		seen[w.ID] = true
 	}
-	c.keep(seen)
 }
 
 func emitWorker(emit func(name string, value float64, labels ...string), w *WorkerState) {
