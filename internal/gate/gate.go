@@ -115,10 +115,24 @@ func (g *Gate) Add(c Worker) (*fleet.Worker, error) {
 		}
 		w.SetInfo(info)
 	}
-	e := &Endpoint{Worker: w, Client: client, Key: c.Key, Rank: c.Rank}
-	e.Gone, e.leave = context.WithCancelCause(context.Background())
-	g.ends[w] = e
+	g.reach(Endpoint{Worker: w, Client: client, Key: c.Key, Rank: c.Rank})
 	return w, nil
+}
+
+// reach makes a new instance's worker reachable. It is called with mu held.
+func (g *Gate) reach(e Endpoint) {
+	e.Gone, e.leave = context.WithCancelCause(context.Background())
+	g.ends[e.Worker] = &e
+}
+
+// forget drops all that was known of an instance that is gone, and returns how it was reached. It is called with mu held.
+func (g *Gate) forget(w *fleet.Worker) *Endpoint {
+	e := g.ends[w]
+	delete(g.ends, w)
+	g.index.Forget(w.Slot)
+	g.costs.Forget(w)
+	g.fleet.SlotFree(w.Slot)
+	return e
 }
 
 // Drain stops new requests to a worker; those it has run to their end.
@@ -136,11 +150,7 @@ func (g *Gate) Remove(id string) error {
 		g.mu.Unlock()
 		return err
 	}
-	e := g.ends[w]
-	delete(g.ends, w)
-	g.index.Forget(w.Slot)
-	g.costs.Forget(w)
-	g.fleet.SlotFree(w.Slot)
+	e := g.forget(w)
 	g.mu.Unlock()
 	e.leave(ErrWorkerLeft)
 	e.Client.Close()
@@ -190,18 +200,16 @@ func (g *Gate) Estimate(model string, bytes int) int {
 // View is what the gate guards, to look at and not to keep.
 type View struct {
 	Now     time.Time
-	Fleet   *fleet.Fleet
 	Workers []*fleet.Worker
 	Index   *prefix.Index
 	Costs   *cost.Book
-	Ratio   *cost.Ratio
 }
 
 // View runs f while nothing changes. f must be quick: requests wait for it.
 func (g *Gate) View(f func(View)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	f(View{Now: g.now(), Fleet: g.fleet, Workers: g.fleet.Workers(), Index: g.index, Costs: g.costs, Ratio: g.ratio})
+	f(View{Now: g.now(), Workers: g.fleet.Workers(), Index: g.index, Costs: g.costs})
 }
 
 // Close closes the idle connections to all workers.

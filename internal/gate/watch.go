@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -172,13 +171,8 @@ func (g *Gate) Restarted(id string, incarnation uint64) (*fleet.Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := g.ends[old]
-	delete(g.ends, old)
-	g.index.Forget(old.Slot)
-	g.fleet.SlotFree(old.Slot)
-	g.costs.Forget(old)
-	next := &Endpoint{Worker: w, Client: e.Client, Key: e.Key, Rank: e.Rank}
-	next.Gone, next.leave = context.WithCancelCause(context.Background())
-	g.ends[w] = next
+	next := *g.forget(old)
+	next.Worker = w
+	g.reach(next)
 	return w, nil
 }

@@ -135,18 +135,24 @@ func (m *making) add(r Request, shared []Run, own int) {
 }
 
 func groups(m *making) {
+	m.askInAnyOrder("groups", "prompts", func() Run { return m.fresh(m.count("system")) }, m.count)
+}
+
+// askInAnyOrder asks each of so many shared beginnings so many questions, in random order; draw gives the lengths of a question and its
+// answer; beginnings and questions name settings.
+func (m *making) askInAnyOrder(beginnings, questions string, begin func() Run, draw func(setting string) int) {
 	var order []Run
-	for range m.count("groups") {
-		system := m.fresh(m.count("system"))
-		for range m.count("prompts") {
-			order = append(order, system)
+	for range m.count(beginnings) {
+		shared := begin()
+		for range m.count(questions) {
+			order = append(order, shared)
 		}
 	}
 	m.random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	var at time.Duration
-	for _, system := range order {
+	for _, shared := range order {
 		at = m.arrive(at, m.settings["rate"])
-		m.add(Request{At: at, Output: m.count("output")}, []Run{system}, m.count("question"))
+		m.add(Request{At: at, Output: draw("output")}, []Run{shared}, draw("question"))
 	}
 }
 
@@ -174,19 +180,7 @@ func chats(m *making) {
 }
 
 func documents(m *making) {
-	var order []Run
-	for range m.count("documents") {
-		document := m.fresh(m.tokens("document"))
-		for range m.count("questions") {
-			order = append(order, document)
-		}
-	}
-	m.random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-	var at time.Duration
-	for _, document := range order {
-		at = m.arrive(at, m.settings["rate"])
-		m.add(Request{At: at, Output: m.tokens("output")}, []Run{document}, m.tokens("question"))
-	}
+	m.askInAnyOrder("documents", "questions", func() Run { return m.fresh(m.tokens("document")) }, m.tokens)
 }
 
 func bursts(m *making) {
