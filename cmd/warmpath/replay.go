@@ -23,7 +23,7 @@ import (
 
 // replayOptions are the flags as they were written.
 type replayOptions struct {
-	log, fit                             string
+	log, fit                             []string
 	fleet, policies                      string
 	rates, workers, delays, replicas     string
 	atOnce                               string
@@ -42,7 +42,7 @@ const traceBytesMax = 256 << 20
 func replayCommand() *cobra.Command {
 	var o replayOptions
 	command := &cobra.Command{
-		Use:   "replay [TRACE]",
+		Use:   "replay [TRACE | --log FILE]",
 		Short: "Replay a trace against simulated fleets under any policy, in virtual time",
 		Long: `Replays a trace against fleets of simulated engines, by the router's own scheduler, and shows for every policy what came of it and
 what was possible. The form of a trace is told by its content, compressed with gzip or zstd or not:
@@ -51,13 +51,14 @@ what was possible. The form of a trace is told by its content, compressed with g
 or made up, as in "chats:turns=10,rate=4":
 
 ` + traces.Generators() + `
+Several files are one trace where they are decision logs, of one router or of several.
 Engines keep their cache, batch and queue as real ones do; docs/REPLAY.md says how far. Lists are written a,b,c and are run in every
 combination. The same command gives the same output.`,
 		Example: `  warmpath replay mooncake.jsonl --fleet h100-70b-tp4:8 --rate 1,1.5 --seeds 3
   warmpath replay groups: --fleet h100-32b-tp2:8 --rate 5,10,15 --policies warm-cost,linear,least-tokens
   warmpath replay --log decisions.jsonl --fit decisions.jsonl --fleet fitted:4 --workers 3,4,5 --slo ttft=2s,tpot=50ms
   warmpath replay sessions.jsonl.gz --fleet h100-8b:4 --at-once 16,32 --out report.html`,
-		Args: cobra.MaximumNArgs(1),
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.jitterSet = cmd.Flags().Changed("jitter")
 			p, err := o.plan(args)
@@ -76,15 +77,15 @@ combination. The same command gives the same output.`,
 
 func (o *replayOptions) flags(command *cobra.Command) {
 	f := command.Flags()
-	f.StringVar(&o.log, "log", "", "replay a router's own decision log (serve --decision-log); the same as naming it as the trace")
+	f.StringArrayVar(&o.log, "log", nil, "replay a router's own decision log (serve --decision-log) with what was rotated from it; may be given again")
 	f.StringVar(&o.fleet, "fleet", "h100-8b:4", "profiles and how many workers each has, as in h100-8b:6,a100-8b:2")
 	f.StringArrayVar(&o.profiles, "profile", nil, "a file with a profile of your own, to be named in --fleet; may be given again")
-	f.StringVar(&o.fit, "fit", "", "fit a profile from a decision log; it is named fitted in --fleet, and printed")
+	f.StringArrayVar(&o.fit, "fit", nil, "fit a profile from a decision log with what was rotated from it; it is named fitted in --fleet, and printed")
 	f.StringVar(&o.policies, "policies", "all", "policies to compare: "+strings.Join(sched.PolicyNames(), ", ")+", or all")
 	f.StringVar(&o.rates, "rate", "1", "how many times as fast requests come")
 	f.StringVar(&o.workers, "workers", "", "sizes of the fleet, in its proportions (default as --fleet says)")
 	f.StringVar(&o.atOnce, "at-once", "", "sessions at the same time, for traces of sessions (default 32 where they have no times of their own)")
-	f.IntVar(&o.seeds, "seeds", 1, "runs with other arrivals within the grain of the stamps, other synthetic traces, other chance")
+	f.IntVar(&o.seeds, "seeds", 1, "runs with other arrivals within the grain of the stamps, orders of sessions, synthetic traces, chance")
 	f.DurationVar(&o.jitter, "jitter", 0, "spread arrivals over the grain of the trace's stamps (default as the form of the trace has it)")
 	f.IntVar(&o.first, "first", 0, "end the trace after so many requests")
 	f.Float64Var(&o.minutes, "minutes", 0, "end the trace after so many of its minutes")
@@ -117,18 +118,8 @@ func traceForms() string {
 // plan checks the flags against each other and opens the trace.
 func (o *replayOptions) plan(args []string) (*replayPlan, error) {
 	p := &replayPlan{options: o, profiles: map[string]cost.Profile{}}
-	name := o.log
-	if len(args) == 1 {
-		if name != "" {
-			return nil, errors.New("a trace and --log: name one of them")
-		}
-		name = args[0]
-	}
-	if name == "" {
-		return nil, errors.New("name a trace, or --log; see --help for the forms")
-	}
 	var err error
-	if p.trace, err = traces.Open(name, traces.Options{SkipBad: o.skipBad}); err != nil {
+	if p.trace, err = o.open(args); err != nil {
 		return nil, err
 	}
 	for _, file := range o.profiles {
@@ -138,8 +129,8 @@ func (o *replayOptions) plan(args []string) (*replayPlan, error) {
 		}
 		p.profiles[profile.Name] = profile
 	}
-	if o.fit != "" {
-		if err := p.fit(o.fit); err != nil {
+	if len(o.fit) > 0 {
+		if err := p.fit(rotated(o.fit)); err != nil {
 			return nil, err
 		}
 	}
@@ -151,6 +142,26 @@ func (o *replayOptions) plan(args []string) (*replayPlan, error) {
 	}
 	p.trace.Select(traces.Selection{First: o.first, Length: time.Duration(o.minutes * float64(time.Minute)), Half: o.half})
 	return p, nil
+}
+
+// open opens the one trace that was named.
+func (o *replayOptions) open(args []string) (*traces.Trace, error) {
+	files, options := append(rotated(o.log), args...), traces.Options{SkipBad: o.skipBad}
+	switch {
+	case len(files) == 0:
+		return nil, errors.New("name a trace, or --log; see --help for the forms")
+	case len(files) == 1 && len(o.log) == 0:
+		return traces.Open(files[0], options)
+	}
+	return traces.OpenLogs(files, options)
+}
+
+// rotated are decision logs with what was put aside from them.
+func rotated(logs []string) (files []string) {
+	for _, name := range logs {
+		files = append(files, traces.Rotated(name)...)
+	}
+	return files
 }
 
 // base fills in what all runs share.

@@ -13,9 +13,9 @@ import (
 	"github.com/warmpath/warmpath/internal/traces"
 )
 
-// fit makes the profile "fitted" from a decision log.
-func (p *replayPlan) fit(name string) error {
-	f, err := traces.Fit(name, p.options.skipBad)
+// fit makes the profile "fitted" from decision logs.
+func (p *replayPlan) fit(files []string) error {
+	f, err := traces.Fit(files, p.options.skipBad)
 	if err != nil {
 		return err
 	}

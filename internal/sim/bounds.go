@@ -96,6 +96,7 @@ func (s *study) read(ctx context.Context) (whole bool, err error) {
 	most := capacity(s.config.Fleet)
 	var q traces.Request
 	var keys []prefix.Key
+	var before []traces.Run
 	broken, block := false, s.config.Trace.BlockTokens
 	for ctx.Err() == nil {
 		if err := reader.Next(&q); err == io.EOF {
@@ -112,12 +113,17 @@ func (s *study) read(ctx context.Context) (whole bool, err error) {
 			broken = true // it is refused, and what would have followed never comes
 			continue
 		}
+		shared := 0
+		if s.config.Trace.Sessions { // there the next prompt is mostly the one before and more
+			shared = q.Common(before)
+			before = q.Blocks
+		}
 		keys = q.Keys(keys[:0])
 		if len(s.all) >= boundRequestsMax || len(s.blocks)+len(keys) > boundBlocksMax || len(s.known)+len(keys) > boundNamesMax {
 			return false, nil
 		}
 		a := asked{at: at, prompt: q.Prompt, output: q.Output, follows: q.Follows, think: q.Think, from: len(s.blocks)}
-		a.cached = s.add(keys, min(len(keys), q.Prompt/block), (q.Prompt-1)/block) * block
+		a.cached = s.add(keys, shared, min(len(keys), q.Prompt/block), (q.Prompt-1)/block) * block
 		a.to = len(s.blocks)
 		s.all = append(s.all, a)
 	}
@@ -125,10 +131,14 @@ func (s *study) read(ctx context.Context) (whole bool, err error) {
 }
 
 // add takes in the keys of a request, of which the first full ones are its prompt's, and returns how many of those, at most most, were
-// there before.
-func (s *study) add(keys []prefix.Key, full, most int) (hits int) {
-	leading := true
+// there before. The first shared ones are known to be there.
+func (s *study) add(keys []prefix.Key, shared, full, most int) (hits int) {
+	leading := shared <= most
+	hits = min(shared, most)
 	for i, k := range keys {
+		if i < shared {
+			continue
+		}
 		n, ok := s.known[k]
 		if !ok {
 			n = int32(len(s.known))

@@ -111,15 +111,15 @@ func (s Sweep) Runs() (runs []*Run) {
 	return runs
 }
 
-// at lists the runs of a point. Runs with the same arrivals share their bounds; sessions from a file come when they can, so there all
-// with the same fleet do.
+// at lists the runs of a point. Runs with the same arrivals share their bounds; sessions from a file come when they can, so there the rate
+// says nothing.
 func (s Sweep) at(p Point, number int, bounds map[string]*shared) (runs []*Run) {
 	c := s.Base
 	c.Fleet, c.Rate, c.AtOnce, c.ViewDelay, c.Replicas = p.Fleet, p.Rate, p.AtOnce, p.ViewDelay, p.Replicas
 	for seed := range max(1, s.Seeds) {
 		same := fmt.Sprint(number, seed)
 		if s.Base.Trace.Sessions && !s.Base.Trace.Synthetic() {
-			same = fmt.Sprint(sim.FleetName(p.Fleet), p.AtOnce)
+			same = fmt.Sprint(sim.FleetName(p.Fleet), p.AtOnce, seed)
 		}
 		if bounds[same] == nil {
 			bounds[same] = new(shared)

@@ -14,34 +14,8 @@ import (
 // same tokens, as many as they have on the mean.
 type decisions struct {
 	blockTokens int
-	start       time.Time
+	start       time.Time // of the trace's time
 	numbers     []uint64
-}
-
-// logBlockTokens is the mean tokens of a block in the records that stand in the log's head.
-func logBlockTokens(head []byte) int {
-	tokens, blocks := 0, 0
-	reader := declog.NewReader(bytes.NewReader(head))
-	var numbers []uint64
-	for {
-		var r declog.Record
-		err := reader.Next(&r)
-		var bad *declog.LineError
-		if errors.As(err, &bad) {
-			continue // a bad line is told of when it is read, and the last one here is cut
-		}
-		if err != nil {
-			break
-		}
-		if numbers = r.Numbers(numbers[:0]); len(numbers) > 0 && !r.BlocksCut {
-			tokens += promptTokens(&r)
-			blocks += len(numbers)
-		}
-	}
-	if blocks == 0 {
-		return textBlockBytes / textTokenBytes
-	}
-	return max(1, (tokens+blocks/2)/blocks)
 }
 
 func promptTokens(r *declog.Record) int {
@@ -75,9 +49,6 @@ func (d *decisions) parse(line []byte, into []Request) ([]Request, error) {
 	}
 	if err := checkLengths(prompt, output); err != nil {
 		return into, err
-	}
-	if d.start.IsZero() {
-		d.start = r.Time
 	}
 	q := Request{At: r.Time.Sub(d.start), Prompt: prompt, Output: output}
 	if r.Session != "" {

@@ -1,7 +1,6 @@
 package traces
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +13,7 @@ import (
 	"github.com/warmpath/warmpath/internal/fleet"
 )
 
-// Fitted is a profile fitted to a decision log, and what it was fitted from.
+// Fitted is a profile fitted to decision logs, and what it was fitted from.
 type Fitted struct {
 	Profile        cost.Profile
 	Prefills       int // whose worker prefilled nothing else meanwhile, and decoded little
@@ -26,31 +25,52 @@ type Fitted struct {
 
 // stay is one request's time on its worker.
 type stay struct {
+	worker                 string
 	dispatched, first, end time.Time
 	prompt, cached, output int
 	gap                    float64
 }
 
-// fitRecordsMax bounds the records that are looked at: the latest ones.
+// fitRecordsMax bounds the records that are learned from: the latest ones.
 const fitRecordsMax = 200_000
 
-// Fit learns a profile from a decision log, as a router would have learned its workers' constants: prefills that had their worker to
+// Fit learns a profile from decision logs, as a router would have learned its workers' constants: prefills that had their worker to
 // themselves, and median token gaps beside the requests that were there. All workers are taken to be alike. A log tells nothing of the
 // engine's limits, so those are a published profile's.
-func Fit(name string, skipBad bool) (*Fitted, error) {
+func Fit(names []string, skipBad bool) (*Fitted, error) {
+	f := &Fitted{}
+	var stays []stay
+	for _, name := range names {
+		var err error
+		if stays, err = f.read(name, skipBad, stays); err != nil {
+			return nil, err
+		}
+	}
+	byWorker := map[string][]stay{}
+	for _, s := range latest(stays) {
+		byWorker[s.worker] = append(byWorker[s.worker], s)
+	}
+	f.learn(byWorker)
+	if f.Prefills == 0 || f.Steps == 0 {
+		return nil, fmt.Errorf("%s: of %d records %d show a prefill on its own and %d token gaps; both are needed, of streamed and metered requests",
+			names[len(names)-1], f.Records, f.Prefills, f.Steps)
+	}
+	return f, nil
+}
+
+// read adds the stays of a file.
+func (f *Fitted) read(name string, skipBad bool, stays []stay) ([]stay, error) {
 	in, closeFile, err := openFile(name)
 	if err != nil {
 		return nil, err
 	}
 	defer closeFile()
-	f := &Fitted{}
-	byWorker := map[string][]stay{}
 	reader := declog.NewReader(in)
 	for {
 		var r declog.Record
 		err := reader.Next(&r)
 		if err == io.EOF {
-			break
+			return stays, nil
 		}
 		if bad := new(declog.LineError); errors.As(err, &bad) {
 			if !skipBad {
@@ -60,18 +80,22 @@ func Fit(name string, skipBad bool) (*Fitted, error) {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		f.Records++
-		if s, ok := stayOf(&r); ok && f.Records <= fitRecordsMax {
-			byWorker[r.Worker] = append(byWorker[r.Worker], s)
+		if s, ok := stayOf(&r); ok {
+			stays = append(stays, s)
+		}
+		if len(stays) >= 2*fitRecordsMax {
+			stays = latest(stays)
 		}
 	}
-	f.learn(byWorker)
-	if f.Prefills == 0 || f.Steps == 0 {
-		return nil, fmt.Errorf("%s: of %d records %d show a prefill on its own and %d token gaps; both are needed, of streamed and metered requests", name, f.Records, f.Prefills, f.Steps)
-	}
-	return f, nil
+}
+
+// latest keeps the latest fitRecordsMax, in the order of their dispatch.
+func latest(stays []stay) []stay {
+	slices.SortStableFunc(stays, func(a, b stay) int { return a.dispatched.Compare(b.dispatched) })
+	return slices.Delete(stays, 0, max(0, len(stays)-fitRecordsMax))
 }
 
 func stayOf(r *declog.Record) (s stay, ok bool) {
@@ -80,7 +104,7 @@ func stayOf(r *declog.Record) (s stay, ok bool) {
 	}
 	second := func(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
 	s = stay{
-		dispatched: r.Time.Add(second(r.QueueSeconds)), first: r.Time.Add(second(r.TTFTSeconds)), end: r.Time.Add(second(r.E2ESeconds)),
+		worker: r.Worker, dispatched: r.Time.Add(second(r.QueueSeconds)), first: r.Time.Add(second(r.TTFTSeconds)), end: r.Time.Add(second(r.E2ESeconds)),
 		prompt: promptTokens(r), cached: r.CachedTokensEst, output: r.StreamedTokenCount, gap: r.ITLP50Seconds,
 	}
 	if r.CachedReported {
@@ -153,8 +177,8 @@ func (f *Fitted) learnWorker(m *cost.Model, all []stay) {
 	}
 }
 
+// moments tells, of one worker's requests in the order of their dispatch, what else was there.
 func (f *Fitted) moments(all []stay) (list []moment) {
-	slices.SortFunc(all, func(a, b stay) int { return cmp.Compare(a.dispatched.UnixNano(), b.dispatched.UnixNano()) })
 	var there []*stay
 	for i := range all {
 		s := moment{stay: &all[i], batch: 1, context: float64(all[i].prompt) + float64(all[i].output)/2}

@@ -36,6 +36,9 @@ func Open(name string, o Options) (*Trace, error) {
 	if err != nil {
 		return nil, err
 	}
+	if first, _, _ := bytes.Cut(head, []byte("\n")); isDecision(first) {
+		return OpenLogs([]string{name}, o)
+	}
 	t := &Trace{Name: name, skipped: new(int)}
 	parse, err := recognise(t, head)
 	if err != nil {
@@ -47,11 +50,7 @@ func Open(name string, o Options) (*Trace, error) {
 			return nil, err
 		}
 		*t.skipped = 0
-		var r Reader = &lines{name: name, in: in, closeFile: closeFile, parse: parse(), skipBad: o.SkipBad, skipped: t.skipped}
-		if t.Form == "decisions" {
-			r = &reorder{Reader: r}
-		}
-		return r, nil
+		return &lines{name: name, in: in, closeFile: closeFile, parse: parse(), skipBad: o.SkipBad, skipped: t.skipped}, nil
 	}
 	return t, nil
 }
@@ -72,11 +71,6 @@ func recognise(t *Trace, head []byte) (func() parser, error) {
 		return nil, fmt.Errorf("the first line is no trace's; known are:%s", formNames())
 	}
 	switch {
-	case has("boot") && has("v"):
-		t.Form = "decisions"
-		t.BlockTokens = logBlockTokens(head)
-		block := t.BlockTokens
-		return func() parser { return (&decisions{blockTokens: block}).parse }, nil
 	case has("requests"):
 		var s struct {
 			BlockSize int `json:"block_size"`

@@ -79,13 +79,11 @@ func (x *selected) half(r *Request) bool {
 // reorderWindow is how much later than its arrival a request may stand in a log that is written as requests end.
 const reorderWindow = 30 * time.Minute
 
-// reorder sorts requests by their arrival as far as the window reaches, and lets the first arrive at 0.
+// reorder sorts requests by their arrival as far as the window reaches.
 type reorder struct {
 	Reader
 	waiting arrivals
 	latest  time.Duration
-	start   time.Duration
-	started bool
 	ended   bool
 }
 
@@ -106,10 +104,6 @@ func (o *reorder) Next(r *Request) error {
 		return io.EOF
 	}
 	*r = heap.Pop(&o.waiting).(Request)
-	if !o.started {
-		o.start, o.started = r.At, true
-	}
-	r.At = max(0, r.At-o.start)
 	return nil
 }
 

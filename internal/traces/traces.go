@@ -51,6 +51,20 @@ func (r *Request) Keys(into []prefix.Key) []prefix.Key {
 	return into
 }
 
+// Common is how many leading blocks the request shares with one of those blocks. Runs that are cut differently may hide some.
+func (r *Request) Common(with []Run) (blocks int) {
+	for i, run := range r.Blocks {
+		if i == len(with) || with[i].First != run.First {
+			break
+		}
+		blocks += int(min(run.Count, with[i].Count))
+		if run.Count != with[i].Count {
+			break
+		}
+	}
+	return blocks
+}
+
 // mix is a bijection that spreads names over 64 bits (Stafford's variant 13 of MurmurHash3's finaliser).
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
@@ -105,8 +119,15 @@ var Forms = []struct{ Name, What string }{
 // Synthetic says that the trace is made up: each seed makes another.
 func (t *Trace) Synthetic() bool { return t.Form == synthetic }
 
-// Reader begins a pass.
-func (t *Trace) Reader(seed uint64) (Reader, error) { return t.open(seed) }
+// Reader begins a pass. Sessions that have no times of their own come in an order that is the seed's, and think a little longer or shorter;
+// seed 0 takes them as they stand.
+func (t *Trace) Reader(seed uint64) (Reader, error) {
+	r, err := t.open(seed)
+	if err == nil && seed != 0 && t.Untimed && !t.Synthetic() {
+		r = newShuffle(r, seed)
+	}
+	return r, err
+}
 
 // Skipped is the number of bad lines that the latest pass left out.
 func (t *Trace) Skipped() int {
@@ -155,7 +176,7 @@ func (t *Trace) Load(bytesMax int64) error {
 		} else if err != nil {
 			return err
 		}
-		if bytes += requestBytes + runBytes*int64(len(q.Blocks)); bytes > bytesMax {
+		if bytes += memory(&q); bytes > bytesMax {
 			return nil
 		}
 		all = append(all, q)

@@ -116,7 +116,7 @@ func TestSessionsWithEqualToolsAndSystemShareTheirHead(t *testing.T) {
 	line := func(id string, tools int) string {
 		return fmt.Sprintf(`{"id":%q,"block_size":64,"tool_tokens":%d,"system_tokens":64,"requests":[{"t":0,"in":640,"out":5,"think_time":0,"hash_ranges":[[1,10]]}]}`, id, tools)
 	}
-	got := all(t, open(t, write(t, "s.jsonl", line("a", 192)+"\n"+line("b", 192)+"\n"+line("c", 256)+"\n")), 1)
+	got := all(t, open(t, write(t, "s.jsonl", line("a", 192)+"\n"+line("b", 192)+"\n"+line("c", 256)+"\n")), 0)
 	if n := common(got[0], got[1]); n != 4 {
 		t.Errorf("%d blocks in common, want the 4 of tools and system", n)
 	}
@@ -323,7 +323,7 @@ func TestAChatsTurnBeginsWithAllThatCameBefore(t *testing.T) {
 }
 
 func TestAFitFindsTheConstantsOfTheEnginesThatAnswered(t *testing.T) {
-	f, err := Fit("testdata/decisions.jsonl", false)
+	f, err := Fit([]string{"testdata/decisions.jsonl"}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,207 @@
+package traces
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/declog"
+)
+
+// logFilesMax bounds the files of one replay.
+const logFilesMax = 10_000
+
+// Rotated is a decision log with what was put aside from it, name.1, name.2 and so on, compressed or not: the oldest first, name last.
+func Rotated(name string) (files []string) {
+	files = []string{name}
+	for n := 1; n <= logFilesMax; n++ {
+		i := slices.IndexFunc([]string{"", ".gz", ".zst"}, func(end string) bool {
+			aside := name + "." + strconv.Itoa(n) + end
+			if _, err := os.Stat(aside); err != nil {
+				return false
+			}
+			files = append(files, aside)
+			return true
+		})
+		if i < 0 {
+			break
+		}
+	}
+	slices.Reverse(files)
+	return files
+}
+
+// OpenLogs makes one trace of several decision logs: of one router's life in several files, or of several routers. Requests are in the
+// order of their arrival, whatever the order of the files; an empty file is left out, and so is one that is named again.
+func OpenLogs(names []string, o Options) (*Trace, error) {
+	if len(names) > logFilesMax {
+		return nil, fmt.Errorf("%d decision logs, more than %d", len(names), logFilesMax)
+	}
+	t := &Trace{Name: names[0], Form: "decisions", skipped: new(int)}
+	var heads []logHead
+	tokens, blocks := 0, 0
+	for i, name := range names {
+		if slices.ContainsFunc(names[:i], func(o string) bool { return filepath.Clean(o) == filepath.Clean(name) }) {
+			continue
+		}
+		h, err := headOf(name)
+		if err != nil {
+			return nil, err
+		}
+		if h.name != "" {
+			heads, tokens, blocks = append(heads, h), tokens+h.tokens, blocks+h.blocks
+		}
+	}
+	if len(heads) == 0 {
+		return nil, fmt.Errorf("%s: no record in it", names[len(names)-1])
+	}
+	if len(heads) > 1 {
+		t.Name = fmt.Sprintf("%s and %d more", filepath.Base(heads[len(heads)-1].name), len(heads)-1)
+	} else {
+		t.Name = heads[0].name
+	}
+	if t.BlockTokens = textBlockBytes / textTokenBytes; blocks > 0 {
+		t.BlockTokens = max(1, (tokens+blocks/2)/blocks)
+	}
+	slices.SortStableFunc(heads, func(a, b logHead) int { return a.first.Compare(b.first) })
+	t.open = func(uint64) (Reader, error) {
+		*t.skipped = 0
+		return &logs{to: heads, open: func(h logHead) (Reader, error) {
+			in, closeFile, err := openFile(h.name)
+			if err != nil {
+				return nil, err
+			}
+			parse := (&decisions{blockTokens: t.BlockTokens, start: heads[0].first}).parse
+			return &reorder{Reader: &lines{name: h.name, in: in, closeFile: closeFile, parse: parse, skipBad: o.SkipBad, skipped: t.skipped}}, nil
+		}}, nil
+	}
+	return t, nil
+}
+
+// logHead is what the beginning of a decision log tells.
+type logHead struct {
+	name           string    // "" of an empty file
+	first          time.Time // the arrival of its first record, which was the first to end
+	tokens, blocks int       // of the prompts there
+}
+
+// A log's beginning is headRecords records; what has headLinesBad bad lines before the first is no log.
+const headRecords, headLinesBad = 200, 1000
+
+func headOf(name string) (h logHead, err error) {
+	in, closeFile, err := openFile(name)
+	if err != nil {
+		return h, err
+	}
+	defer closeFile()
+	reader := declog.NewReader(in)
+	for n, bad := 0, 0; n < headRecords; n++ {
+		var r declog.Record
+		err := reader.Next(&r)
+		switch {
+		case err == io.EOF && h.name == "" && bad == 0:
+			return h, nil
+		case errors.As(err, new(*declog.LineError)) && bad < headLinesBad:
+			bad++ // it is told of when it is read again
+			n--
+			continue
+		case h.name == "" && (err == io.EOF || bad >= headLinesBad):
+			return h, fmt.Errorf("%s: none of its first %d lines is a record of a decision log; several files are one trace only when all are such logs", name, bad)
+		case err == io.EOF || bad >= headLinesBad:
+			return h, nil
+		case err != nil:
+			return h, fmt.Errorf("%s: %w", name, err)
+		case h.name == "":
+			h.name, h.first = name, r.Time
+		}
+		if numbers := r.Numbers(nil); len(numbers) > 0 && !r.BlocksCut {
+			h.tokens += promptTokens(&r)
+			h.blocks += len(numbers)
+		}
+	}
+	return h, nil
+}
+
+// logs merges decision logs by arrival. A file is opened when a request in it may be the next one, and closed at its end, so that a year of
+// rotated files takes no more memory than those that overlap.
+type logs struct {
+	to     []logHead // by their first record; not opened yet
+	open   func(logHead) (Reader, error)
+	at     []source
+	origin time.Time     // of the requests' times: the first record's
+	start  time.Duration // the first request's arrival
+	begun  bool
+}
+
+// source is an open file and its next request.
+type source struct {
+	Reader
+	next Request
+}
+
+func (m *logs) Next(r *Request) error {
+	for {
+		first := -1
+		for i := range m.at {
+			if first < 0 || m.at[i].next.At < m.at[first].next.At {
+				first = i
+			}
+		}
+		if len(m.to) > 0 && (first < 0 || m.to[0].first.Sub(m.origin)-reorderWindow <= m.at[first].next.At) {
+			if err := m.openNext(); err != nil {
+				return err
+			}
+			continue
+		}
+		if first < 0 {
+			return io.EOF
+		}
+		if *r = m.at[first].next; !m.begun {
+			m.start, m.begun = r.At, true
+		}
+		r.At = max(0, r.At-m.start)
+		return m.advance(first)
+	}
+}
+
+func (m *logs) openNext() error {
+	if m.origin.IsZero() {
+		m.origin = m.to[0].first
+	}
+	reader, err := m.open(m.to[0])
+	if err != nil {
+		return err
+	}
+	m.to = m.to[1:]
+	m.at = append(m.at, source{Reader: reader})
+	return m.advance(len(m.at) - 1)
+}
+
+// advance reads a file's next request, and closes it behind its last.
+func (m *logs) advance(i int) error {
+	err := m.at[i].Reader.Next(&m.at[i].next)
+	if err == io.EOF {
+		err = m.at[i].Close()
+		m.at = slices.Delete(m.at, i, i+1)
+	}
+	return err
+}
+
+func (m *logs) Close() (err error) {
+	for i := range m.at {
+		err = cmp.Or(err, m.at[i].Close())
+	}
+	return err
+}
+
+// isDecision says whether a file that begins with this line is a decision log.
+func isDecision(line []byte) bool {
+	return bytes.Contains(line, []byte(`"boot"`)) && bytes.Contains(line, []byte(`"v"`))
+}
