@@ -23,8 +23,9 @@ const module = "github.com/warmpath/warmpath/"
 var rooms = map[string][]string{
 	"fleet":      {},
 	"llmapi":     {},
-	"upstream":   {},
-	"downstream": {},
+	"socket":     {},
+	"upstream":   {"socket"},
+	"downstream": {"socket"},
 	"declog":     {},
 	"metrics":    {"github.com/prometheus/"},
 	"prefix":     {"fleet"},

@@ -69,7 +69,7 @@ func newConn(s *Server, nc *net.TCPConn) (*conn, error) {
 	c.base = (&http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, RemoteAddr: nc.RemoteAddr().String()}).WithContext(c.ctx)
 	c.body.c, c.reply.c = c, c
 	c.fillFunc, c.pushFunc = c.fill, c.push
-	if c.number, err = s.watcher.add(c.fd, func() { c.cancel(errLeft) }); err != nil {
+	if c.number, err = s.watcher.Add(c.fd, func() { c.cancel(errLeft) }); err != nil {
 		c.cancel(nil)
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (c *conn) serve() {
 		c.release()
 		if !handed {
 			c.nc.Close()
-			c.s.watcher.forget(c.number)
+			c.s.watcher.Forget(c.number)
 		}
 	}()
 	for {
@@ -258,7 +258,7 @@ func (c *conn) release() {
 
 // handOver gives the connection to net/http, with what was read of it.
 func (c *conn) handOver() {
-	c.s.watcher.remove(c.fd, c.number)
+	c.s.watcher.Remove(c.fd, c.number)
 	c.nc.SetReadDeadline(time.Time{})
 	c.s.handover.give(&replayed{TCPConn: c.nc, head: bytes.Clone(c.buffered())})
 }

@@ -23,6 +23,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/socket"
 )
 
 // Options of a Server. Handler and Context must be set; zero fields take the value of DefaultOptions.
@@ -67,7 +69,7 @@ type Server struct {
 	o        Options
 	standard *http.Server
 	handover handover
-	watcher  *watcher // nil: this system has none
+	watcher  *socket.Watcher // nil: this system has none
 	running  sync.WaitGroup
 	lasting  atomic.Bool // connections are kept between requests
 
@@ -97,7 +99,7 @@ func (s *Server) Serve(l net.Listener) error {
 		return http.ErrServerClosed
 	}
 	s.listener, s.handover.addr = l, l.Addr()
-	w, err := newWatcher()
+	w, err := socket.NewWatcher()
 	if err != nil {
 		s.mu.Unlock()
 		return err
@@ -105,7 +107,7 @@ func (s *Server) Serve(l net.Listener) error {
 	s.watcher = w
 	s.running.Go(func() { s.standard.Serve(&s.handover) })
 	if w != nil {
-		s.running.Go(w.run)
+		s.running.Go(w.Run)
 	}
 	s.mu.Unlock()
 	for {
@@ -198,7 +200,7 @@ func (s *Server) Close() {
 	s.handover.close()
 	s.standard.Close()
 	if s.watcher != nil {
-		s.watcher.close()
+		s.watcher.Close()
 	}
 	s.running.Wait()
 }

@@ -269,6 +269,16 @@ func (p *prefixed) Next() ([]byte, error) {
 
 func (p *prefixed) More() bool { return len(p.head) > 0 || p.Body.More() }
 
+func (p *prefixed) Each(f func(piece []byte) error) error {
+	if head := p.head; len(head) > 0 {
+		p.head = nil
+		if err := f(head); err != nil {
+			return err
+		}
+	}
+	return p.Body.Each(f)
+}
+
 // writeHeld answers with the error reply that was kept aside.
 func (x *exchange) writeHeld() error {
 	h := x.held

@@ -2,10 +2,10 @@ package proxy
 
 import (
 	"context"
-	"io"
+	"errors"
 	"net/http"
-	"runtime"
 	"strings"
+	"time"
 
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/llmapi"
@@ -20,50 +20,102 @@ const (
 	roomBytesMax = 2 << 10 // of memory kept from one request for the body, and the whole reply, of the next
 )
 
+// burstRest is how long a stream rests after an event that came less than this behind the one before, so that what comes meanwhile
+// leaves together: each write to a client costs as much as all else that is done for an event. No event waits but those that come while
+// it rests, and streams whose events are further apart never rest: engines take 5 ms and more for a token.
+const burstRest = time.Millisecond
+
+// streaming is an event stream on its way to the client.
+type streaming struct {
+	*exchange
+	res   *upstream.Response
+	stay  func() bool
+	flush func() error
+	held  []byte       // of a first event that is not whole
+	left  time.Time    // when the last event left
+	over  func() error // what ended it before its end
+}
+
+// errOver ends the reading of a stream's body; why is in streaming.over.
+var errOver = errors.New("the stream is over")
+
 // stream copies an event stream, each event at once, byte for byte. Its head leaves as soon as the worker's has come, so that a
 // client knows that it was heard while the prefill is silent. Only the first event waits until it is whole: an error there can
 // still be tried elsewhere.
 func (x *exchange) stream(ctx context.Context, stay func() bool, res *upstream.Response) error {
 	res.Header.Del("Content-Length") // a retry or a withheld event may change it
 	x.obs.Reset(x.api, x.try.withholds)
-	flush := http.NewResponseController(x.w).Flush
-	var held []byte
-	for {
-		if !res.Body.More() && !x.flushed {
-			x.writeHead(res, false)
-			flush()
-		}
-		piece, err := res.Body.Next()
-		if err == io.EOF {
-			return x.finish(res, append(held, x.obs.Flush()...))
-		}
-		if err != nil {
-			if x.obs.Done { // all was said; how the connection ends is of no interest
-				return x.finish(res, append(held, x.obs.Flush()...))
-			}
-			return x.cut(ctx, err)
-		}
-		out := x.observe(piece)
-		if x.sent == 0 && x.firstEventOpen(out, held) {
-			held = append(held, out...)
-			continue
-		}
-		if held != nil {
-			out, held = append(held, out...), nil
-		}
-		if x.sent == 0 {
-			if x.obs.FirstEventIsError && serverSide(x.obs.Err) {
-				return x.errorFirst(res, out)
-			}
-			if len(out) > 0 && !stay() {
-				return x.workerLeft()
-			}
-			x.probed()
-		}
-		if err := x.forward(res, out, flush); err != nil {
-			return err
-		}
+	s := streaming{exchange: x, res: res, stay: stay, flush: http.NewResponseController(x.w).Flush}
+	s.headFirst()
+	err := res.Body.Each(s.piece)
+	switch {
+	case s.over != nil:
+		return s.over()
+	case err == nil, x.obs.Done: // all was said; how the connection ends is of no interest
+		return x.finish(res, append(s.held, x.obs.Flush()...))
 	}
+	return x.cut(ctx, err)
+}
+
+// headFirst lets the head leave when what follows it is still to come.
+func (s *streaming) headFirst() {
+	if !s.flushed && !s.res.Body.More() {
+		s.writeHead(s.res, false)
+		s.flush()
+	}
+}
+
+// piece takes what came together. While it is at work the worker's connection stays open: what ends the stream is left to stream.
+func (s *streaming) piece(b []byte) error {
+	x := s.exchange
+	out := x.observe(b)
+	if x.sent == 0 && x.firstEventOpen(out, s.held) {
+		s.held = append(s.held, out...)
+		s.headFirst()
+		return nil
+	}
+	if s.held != nil {
+		out, s.held = append(s.held, out...), nil
+	}
+	if x.sent == 0 {
+		if x.obs.FirstEventIsError && serverSide(x.obs.Err) {
+			s.over = func() error { return x.errorFirst(s.res, out) }
+			return errOver
+		}
+		if len(out) > 0 && !s.stay() {
+			s.over = x.workerLeft
+			return errOver
+		}
+		x.probed()
+	}
+	if err := s.forward(out); err != nil {
+		s.over = func() error { return x.clientGone(err) }
+		if x.obs.Done {
+			s.over = func() error { return x.finish(s.res, nil) }
+		}
+		return errOver
+	}
+	return nil
+}
+
+// forward writes bytes to the client, and flushes unless more is at hand: events that came together leave together.
+func (s *streaming) forward(out []byte) error {
+	if len(out) == 0 {
+		return nil
+	}
+	s.writeHead(s.res, true)
+	n, err := s.w.Write(out)
+	s.sent += int64(n)
+	s.lighten()
+	if err != nil || s.res.Body.More() { // what More promises comes at once, if only the end
+		return err
+	}
+	err = s.flush()
+	before := s.left
+	if s.left = time.Now(); err == nil && s.left.Sub(before) < burstRest {
+		time.Sleep(burstRest)
+	}
+	return err
 }
 
 // errorFirst handles a stream whose first event is an error: nothing of an answer is lost by trying another worker. What has
@@ -124,29 +176,6 @@ func (x *exchange) firstEventOpen(out, held []byte) bool {
 		head = out
 	}
 	return len(head) == 0 || head[0] != ':'
-}
-
-// forward writes bytes to the client, and flushes unless more is at hand: events that came together leave together.
-func (x *exchange) forward(res *upstream.Response, out []byte, flush func() error) error {
-	if len(out) == 0 {
-		return nil
-	}
-	x.writeHead(res, true)
-	n, err := x.w.Write(out)
-	x.sent += int64(n)
-	x.lighten()
-	if err == nil && !res.Body.More() { // what More promises comes at once, if only the end
-		err = flush()
-		// Others first: under load, events that come meanwhile leave together. With nobody waiting for the processor it changes nothing.
-		runtime.Gosched()
-	}
-	if err == nil {
-		return nil
-	}
-	if x.obs.Done {
-		return x.finish(res, nil)
-	}
-	return x.clientGone(err)
 }
 
 // finish ends a stream that came to its end.

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/warmpath/warmpath/internal/header"
 )
 
 // benchWorker answers each request of requestBytes with the same bytes, as cheaply as can be.
@@ -67,12 +69,12 @@ func BenchmarkRequest(b *testing.B) {
 	for name, answer := range answers {
 		for _, bodyBytes := range []int{2_000, 100_000} {
 			body := bytes.Repeat([]byte("x"), bodyBytes)
-			header := http.Header{"Content-Type": {"application/json"}, "Accept": {"*/*"}, "X-Request-Id": {"0123456789abcdef"}, "User-Agent": {"client/1.0"}}
+			fields := header.Fields{{Name: "Content-Type", Value: "application/json"}, {Name: "Accept", Value: "*/*"}, {Name: "X-Request-Id", Value: "0123456789abcdef"}, {Name: "User-Agent", Value: "client/1.0"}}
 			b.Run(fmt.Sprintf("%s/%d/lean", name, bodyBytes), func(b *testing.B) {
 				client, _ := New(benchWorker(b, bodyBytes, answer), Options{})
 				defer client.Close()
 				measure(b, func(ctx context.Context) error {
-					resp, err := client.Do(ctx, &Request{Method: "POST", Path: "/v1/completions", Header: header, Body: body})
+					resp, err := client.Do(ctx, &Request{Method: "POST", Path: "/v1/completions", Header: fields, Body: body})
 					if err != nil {
 						return err
 					}
@@ -90,7 +92,8 @@ func BenchmarkRequest(b *testing.B) {
 				scratch := make([]byte, bufferBytes)
 				measure(b, func(ctx context.Context) error {
 					req, _ := http.NewRequestWithContext(ctx, "POST", url+"/v1/completions", bytes.NewReader(body))
-					req.Header = header
+					req.Header = http.Header{}
+					fields.AddTo(req.Header)
 					resp, err := transport.RoundTrip(req)
 					if err != nil {
 						return err

@@ -2,70 +2,68 @@ package upstream
 
 import (
 	"net"
-	"syscall"
+	"sync"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/socket"
 )
 
 // conn is one TCP connection to the worker.
 type conn struct {
-	nc       *net.TCPConn
-	raw      syscall.RawConn
-	sock     socket
+	*socket.Conn
 	rd       reader
 	lifetime time.Duration // how long it may be idle
 	expires  time.Time     // when it is too old, while idle
 
-	wait  time.Duration // bound of one read, 0 is none
-	until time.Time     // the read deadline in force, zero is none
+	x            *exchange   // the one that it carries
+	opens, hands func() bool // its steps, made once, so that they allocate nothing
 }
 
-func newConn(nc *net.TCPConn, lifetime time.Duration) (*conn, error) {
-	raw, err := nc.SyscallConn()
+func newConn(nc *net.TCPConn, w *socket.Watcher, lifetime time.Duration) (*conn, error) {
+	s, err := socket.New(nc, w)
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{nc: nc, raw: raw, lifetime: lifetime}
-	c.sock.bind()
-	c.rd.src = c
+	c := &conn{Conn: s, lifetime: lifetime}
+	c.rd.src = s
+	c.opens = func() bool { return c.x.open() }
+	c.hands = func() bool { return c.x.hand() }
 	return c, nil
-}
-
-// Read reads from the socket, within the bound in force. The deadline is set an eighth too far, so that a stream of
-// small reads moves it once in a while only: moving it costs as much as the rest of a read.
-func (c *conn) Read(p []byte) (int, error) {
-	if c.wait > 0 {
-		if now := time.Now(); c.until.Sub(now) < c.wait {
-			c.until = now.Add(c.wait + c.wait/8)
-			if err := c.nc.SetReadDeadline(c.until); err != nil {
-				return 0, err
-			}
-		}
-	}
-	return c.nc.Read(p)
-}
-
-// setDeadline bounds all reads together until the next setWait: a head that comes byte by byte is late too.
-func (c *conn) setDeadline(after time.Duration) {
-	c.wait, c.until = 0, time.Now().Add(after)
-	c.nc.SetReadDeadline(c.until) // a closed connection says so at the next read
-}
-
-// setWait bounds each of the reads to come; 0 or less is no bound.
-func (c *conn) setWait(wait time.Duration) {
-	wait = max(wait, 0)
-	if wait > 0 && c.wait == wait {
-		return
-	}
-	c.wait = wait
-	if !c.until.IsZero() {
-		c.until = time.Time{}
-		c.nc.SetReadDeadline(time.Time{})
-	}
 }
 
 // respectKeepAlive shortens the idle lifetime to three quarters of what the worker announced.
 func (c *conn) respectKeepAlive(timeout time.Duration) {
 	if timeout > 0 {
 		c.lifetime = min(c.lifetime, timeout*3/4)
+	}
+}
+
+// watch is a client's watcher of its connections, there from the first of them until the client is closed.
+type watch struct {
+	mu      sync.Mutex
+	on      *socket.Watcher
+	running sync.WaitGroup
+	closed  bool
+}
+
+// get returns the watcher, nil where there can be none.
+func (w *watch) get() *socket.Watcher {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.on == nil && !w.closed {
+		if on, err := socket.NewWatcher(); err == nil && on != nil { // without one more reads are tried; the next connection asks again
+			w.on = on
+			w.running.Go(on.Run)
+		}
+	}
+	return w.on
+}
+
+func (w *watch) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed = true; w.on != nil {
+		w.on.Close()
+		w.running.Wait()
 	}
 }

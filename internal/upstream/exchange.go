@@ -28,6 +28,11 @@ type exchange struct {
 	reused bool
 
 	stop     func() bool // takes back the call of abort; false when that has started
+	begun    bool        // send was called
+	sendErr  error
+	head     head
+	headErr  error
+	interim  int         // answers before the final one
 	sent     atomic.Bool // the whole request was written
 	touched  atomic.Bool // BodyReader was read
 	headCame atomic.Bool
@@ -37,6 +42,8 @@ type exchange struct {
 
 	resp    Response
 	framing framing
+	each    func(piece []byte) error // of the Each that is running, and what it returned
+	eachErr error
 	lent    []byte // decoded body bytes not handed out yet
 	err     error  // what comes after lent
 	over    bool   // the connection is no longer ours
@@ -44,34 +51,27 @@ type exchange struct {
 
 // run sends the request and waits for the head of the final answer.
 func (x *exchange) run() (*Response, *Error) {
+	x.c.x = x
 	x.c.rd.take()
 	if x.ctx.Done() != nil {
 		x.stop = context.AfterFunc(x.ctx, x.abort)
 	}
-	sendErr := x.send()
-	if sendErr != nil {
-		x.c.setDeadline(lastWordsWait)
-	} else if x.client.o.HeaderTimeout > 0 {
-		x.c.setDeadline(x.client.o.HeaderTimeout)
-	}
-	if x.req.Sent != nil && sendErr == nil {
-		x.req.Sent()
-	}
-	h, err := x.await()
+	err := x.c.Attend(x.c.opens)
 	x.answered = x.c.rd.came
-	if err != nil {
-		if sendErr != nil && !x.answered {
-			err = sendErr
+	if err = cmp.Or(x.headErr, err); err != nil {
+		if x.sendErr != nil && !x.answered {
+			err = x.sendErr
 		}
 		return nil, x.broken(err)
 	}
+	h := &x.head
 	x.headCame.Store(true)
-	if sendErr != nil {
+	if x.sendErr != nil {
 		h.keep = false
 	}
-	x.c.setWait(x.client.o.IdleGap)
+	x.c.SetWait(x.client.o.IdleGap)
 	x.c.respectKeepAlive(h.keepAlive)
-	x.framing = newFraming(&h, x.req.Method, x.client.o.HeadBytesMax)
+	x.framing = newFraming(h, x.req.Method, x.client.o.HeadBytesMax)
 	x.resp = Response{Status: h.status, Header: h.header, ContentLength: h.length, Body: x, Reused: x.reused}
 	if x.framing.state == untilClose {
 		h.keep = false
@@ -86,32 +86,60 @@ func (x *exchange) run() (*Response, *Error) {
 	return &x.resp, nil
 }
 
-// await reads heads until one is final.
-func (x *exchange) await() (head, error) {
-	for range interimMax {
-		b, err := x.c.rd.readHead(x.client.o.HeadBytesMax)
-		if err != nil {
-			return head{}, err
+// open is the step of run: it sends the request, and then reads heads until one is final.
+func (x *exchange) open() bool {
+	if !x.begun {
+		x.begun = true
+		x.sendErr = x.send()
+		if x.sendErr != nil {
+			x.c.SetDeadline(lastWordsWait)
+		} else if x.client.o.HeaderTimeout > 0 {
+			x.c.SetDeadline(x.client.o.HeaderTimeout)
 		}
-		h, err := parseHead(b)
-		if err != nil || h.status >= 200 {
-			return h, err
-		}
-		if h.status == http.StatusSwitchingProtocols {
-			return h, shapeError("status 101 without an Upgrade having been asked for")
+		if x.req.Sent != nil && x.sendErr == nil {
+			x.req.Sent()
 		}
 	}
-	return head{}, shapeError(fmt.Sprintf("more than %d interim answers", interimMax))
+	for {
+		whole, err := x.final()
+		if whole || err != nil {
+			x.headErr = err
+			return true
+		}
+		n, err := x.c.Try(x.c.rd.free())
+		x.c.rd.took(n)
+		if err != nil {
+			x.headErr = err
+			return true
+		}
+		if n == 0 {
+			return false
+		}
+	}
+}
+
+// final parses the heads that have come, until one is final.
+func (x *exchange) final() (bool, error) {
+	for {
+		b, err := x.c.rd.head(x.client.o.HeadBytesMax)
+		if b == nil || err != nil {
+			return false, err
+		}
+		if x.head, err = parseHead(b); err != nil || x.head.status >= 200 {
+			return true, err
+		}
+		if x.head.status == http.StatusSwitchingProtocols {
+			return false, shapeError("status 101 without an Upgrade having been asked for")
+		}
+		if x.interim++; x.interim == interimMax {
+			return false, shapeError(fmt.Sprintf("more than %d interim answers", interimMax))
+		}
+	}
 }
 
 // abort runs when the context ends. Half a request is cut off with a reset, so that the worker need not read up to its
 // end to learn of it; after a whole one an ordinary close is what every server watches for.
-func (x *exchange) abort() {
-	if !x.sent.Load() {
-		x.c.nc.SetLinger(0)
-	}
-	x.c.nc.Close()
-}
+func (x *exchange) abort() { x.c.Abort(!x.sent.Load()) }
 
 // broken ends the exchange after an error and describes it.
 func (x *exchange) broken(err error) *Error {
@@ -153,23 +181,23 @@ func (x *exchange) finish(clean bool) {
 	if clean && x.written != nil {
 		x.awaitWriter()
 	}
-	keep := clean && c.lifetime > 0 && len(c.rd.buffered()) == 0 && x.sent.Load()
+	keep := clean && c.lifetime > 0 && len(c.rd.buffered()) == 0 && x.sent.Load() && !c.Ended()
 	if x.stop != nil && !x.stop() {
 		keep = false // abort has closed it, or is about to
 	}
 	c.rd.release()
 	if keep {
-		c.setWait(0)
+		c.SetWait(0)
 		if x.written != nil {
-			c.nc.SetWriteDeadline(time.Time{})
+			c.SetWriteDeadline(time.Time{})
 		}
 		x.client.pool.put(c)
 		return
 	}
 	if !x.sent.Load() {
-		c.nc.SetLinger(0)
+		c.SetLinger(0)
 	}
-	c.nc.Close()
+	c.Close()
 	if x.written != nil && !x.req.streams() {
 		<-x.written // at once: its write fails with the connection closed
 	}
@@ -183,6 +211,63 @@ func (x *exchange) awaitWriter() {
 	select {
 	case <-x.written:
 	case <-grace.C:
+	}
+}
+
+// Each implements Body. Where no read can be spared, or the worker has not taken all of the request, it is a loop of Next.
+func (x *exchange) Each(f func(piece []byte) error) error {
+	if !x.c.Watched() || !x.sent.Load() || x.over {
+		for {
+			p, err := x.Next()
+			if err == nil {
+				err = f(p)
+			} else if err == io.EOF {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	x.each = f
+	err := x.c.Attend(x.c.hands)
+	x.each = nil
+	if err != nil && x.err == nil && x.eachErr == nil {
+		x.ends(err)
+	}
+	if err := x.eachErr; err != nil {
+		x.eachErr = nil
+		return err
+	}
+	if err := x.fail(); err != io.EOF {
+		return err
+	}
+	return nil
+}
+
+// hand is the step of Each: it hands out what is there.
+func (x *exchange) hand() bool {
+	for {
+		if len(x.lent) == 0 && x.err == nil {
+			x.decode()
+		}
+		if p := x.lent; len(p) > 0 {
+			x.lent = nil
+			if x.eachErr = x.each(p); x.eachErr != nil {
+				return true
+			}
+			continue
+		}
+		if x.err != nil {
+			return true
+		}
+		n, err := x.c.Try(x.c.rd.free())
+		x.c.rd.took(n)
+		if err != nil {
+			x.ends(err)
+		} else if n == 0 {
+			return false
+		}
 	}
 }
 

@@ -7,12 +7,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/header"
 )
 
 // head is a parsed response head.
 type head struct {
 	status    int
-	header    http.Header
+	header    header.Fields
 	length    int64 // -1: not said
 	chunked   bool
 	keep      bool          // the connection may be used again
@@ -47,16 +49,9 @@ func parseHead(b []byte) (head, error) {
 		fields = append(fields, field{offset, offset + f.nameEnd, offset + f.valueStart, offset + f.valueEnd})
 	}
 	text := string(b)
-	values := make([]string, len(fields))
-	h.header = make(http.Header, len(fields))
+	h.header = make(header.Fields, len(fields))
 	for i, f := range fields {
-		values[i] = text[f.valueStart:f.valueEnd]
-		name := text[f.nameStart:f.nameEnd]
-		if before, ok := h.header[name]; ok {
-			h.header[name] = append(before, values[i])
-		} else {
-			h.header[name] = values[i : i+1 : i+1]
-		}
+		h.header[i] = header.Field{Name: text[f.nameStart:f.nameEnd], Value: text[f.valueStart:f.valueEnd]}
 	}
 	return h, h.frame(minor)
 }
@@ -124,35 +119,48 @@ func parseField(line []byte) (field, error) {
 
 // frame decides from the headers how long the body is and whether the connection may live on.
 func (h *head) frame(minor int) error {
-	if encodings, ok := h.header["Transfer-Encoding"]; ok {
-		switch {
-		case minor == 0:
-			return shapeError("Transfer-Encoding in an HTTP/1.0 response")
-		case len(encodings) != 1 || !strings.EqualFold(encodings[0], "chunked"):
-			return shapeError(fmt.Sprintf("Transfer-Encoding %q is not chunked alone", encodings))
-		case h.header["Content-Length"] != nil:
-			return shapeError("both Content-Length and Transfer-Encoding")
-		}
-		h.chunked = true
-		delete(h.header, "Transfer-Encoding")
-	}
-	if lengths := h.header["Content-Length"]; lengths != nil {
-		for _, l := range lengths {
-			n, err := parseLength(l)
+	lengths, close, keep, encoded := 0, false, minor == 1, false
+	for i := range h.header {
+		f := &h.header[i]
+		switch f.Name {
+		case "Transfer-Encoding":
+			if encoded || !strings.EqualFold(f.Value, "chunked") {
+				return shapeError(fmt.Sprintf("Transfer-Encoding %q is not chunked alone", h.header.Values("Transfer-Encoding")))
+			}
+			encoded = true
+		case "Content-Length":
+			n, err := parseLength(f.Value)
 			if err != nil {
 				return err
 			}
-			if h.length >= 0 && n != h.length {
-				return shapeError(fmt.Sprintf("two lengths: Content-Length %q", lengths))
+			if lengths > 0 && n != h.length {
+				return shapeError(fmt.Sprintf("two lengths: Content-Length %q", h.header.Values("Content-Length")))
 			}
 			h.length = n
+			lengths++
+		case "Connection":
+			close = close || hasToken(f.Value, "close")
+			keep = keep || hasToken(f.Value, "keep-alive")
+		case "Keep-Alive":
+			if h.keepAlive == 0 {
+				h.keepAlive = keepAliveTimeout(f.Value)
+			}
 		}
-		h.header["Content-Length"] = lengths[:1:1]
 	}
-	connection := h.header["Connection"]
-	h.keep = !hasToken(connection, "close") && (minor == 1 || hasToken(connection, "keep-alive"))
-	if h.keep {
-		h.keepAlive = keepAliveTimeout(h.header["Keep-Alive"])
+	switch {
+	case encoded && minor == 0:
+		return shapeError("Transfer-Encoding in an HTTP/1.0 response")
+	case encoded && lengths > 0:
+		return shapeError("both Content-Length and Transfer-Encoding")
+	case encoded:
+		h.chunked = true
+		h.header.Del("Transfer-Encoding")
+	case lengths > 1:
+		h.header.Del("Content-Length")
+		h.header.Add("Content-Length", strconv.FormatInt(h.length, 10))
+	}
+	if h.keep = keep && !close; !h.keep {
+		h.keepAlive = 0
 	}
 	return nil
 }
@@ -172,25 +180,21 @@ func (h *head) bodiless(method string) bool {
 }
 
 // hasToken looks for one word in a comma-separated header, letter case aside.
-func hasToken(values []string, want string) bool {
-	for _, v := range values {
-		for item := range strings.SplitSeq(v, ",") {
-			if strings.EqualFold(strings.Trim(item, " \t"), want) {
-				return true
-			}
+func hasToken(value, want string) bool {
+	for item := range strings.SplitSeq(value, ",") {
+		if strings.EqualFold(strings.Trim(item, " \t"), want) {
+			return true
 		}
 	}
 	return false
 }
 
 // keepAliveTimeout reads "timeout=5, max=100". The header is advice, so what cannot be read is passed over.
-func keepAliveTimeout(values []string) time.Duration {
-	for _, v := range values {
-		for item := range strings.SplitSeq(v, ",") {
-			name, number, _ := strings.Cut(strings.Trim(item, " \t"), "=")
-			if n, err := strconv.Atoi(number); err == nil && n > 0 && n < 1e6 && strings.EqualFold(name, "timeout") {
-				return time.Duration(n) * time.Second
-			}
+func keepAliveTimeout(value string) time.Duration {
+	for item := range strings.SplitSeq(value, ",") {
+		name, number, _ := strings.Cut(strings.Trim(item, " \t"), "=")
+		if n, err := strconv.Atoi(number); err == nil && n > 0 && n < 1e6 && strings.EqualFold(name, "timeout") {
+			return time.Duration(n) * time.Second
 		}
 	}
 	return 0

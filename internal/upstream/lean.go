@@ -23,6 +23,7 @@ type lean struct {
 	o      Options
 	dialer net.Dialer
 	pool   pool
+	watch  watch
 }
 
 func newLean(b base, u *url.URL, o Options) *lean {
@@ -39,7 +40,10 @@ func newLean(b base, u *url.URL, o Options) *lean {
 	}
 }
 
-func (l *lean) Close() { l.pool.close() }
+func (l *lean) Close() {
+	l.pool.close()
+	l.watch.close()
+}
 
 func (l *lean) Do(ctx context.Context, r *Request) (*Response, error) {
 	if err := checkRequest(r); err != nil {
@@ -82,7 +86,7 @@ func (l *lean) dial(ctx context.Context) (*conn, *Error) {
 	nc, err := l.dialer.DialContext(ctx, "tcp", l.addr)
 	if err == nil {
 		var c *conn
-		if c, err = newConn(nc.(*net.TCPConn), l.o.IdleConnLifetime); err == nil {
+		if c, err = newConn(nc.(*net.TCPConn), l.watch.get(), l.o.IdleConnLifetime); err == nil {
 			return c, nil
 		}
 		nc.Close()

@@ -15,10 +15,6 @@ type pool struct {
 	closed bool
 }
 
-// surelyOpen is how long after its last use a connection is not asked whether it is still open: the question costs a system call, and
-// a close that is on its way would be missed all the same. Should it be closed, Do notices and takes a fresh one.
-const surelyOpen = 5 * time.Millisecond
-
 // get returns an idle connection that still looks alive, or nil.
 func (p *pool) get(now time.Time) *conn {
 	for {
@@ -32,10 +28,10 @@ func (p *pool) get(now time.Time) *conn {
 		p.idle[n-1] = nil
 		p.idle = p.idle[:n-1]
 		p.mu.Unlock()
-		if left := c.expires.Sub(now); left > 0 && (c.lifetime-left < surelyOpen || c.quiet()) {
+		if c.expires.After(now) && !c.Ended() && c.Quiet() {
 			return c
 		}
-		c.nc.Close()
+		c.Close()
 	}
 }
 
@@ -45,7 +41,7 @@ func (p *pool) put(c *conn) {
 	p.mu.Lock()
 	if p.closed || len(p.idle) >= p.max {
 		p.mu.Unlock()
-		c.nc.Close()
+		c.Close()
 		return
 	}
 	c.expires = now.Add(c.lifetime)
@@ -85,7 +81,7 @@ func (p *pool) reap() {
 	}
 	p.mu.Unlock()
 	for _, c := range old {
-		c.nc.Close()
+		c.Close()
 	}
 }
 
@@ -99,6 +95,6 @@ func (p *pool) close() {
 	}
 	p.mu.Unlock()
 	for _, c := range idle {
-		c.nc.Close()
+		c.Close()
 	}
 }

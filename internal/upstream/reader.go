@@ -20,11 +20,13 @@ type reader struct {
 	held *[]byte // the pooled slice that buf came from
 	r, w int     // buf[r:w] is read but not yet used
 	came bool    // some byte came since the buffer was taken
+
+	scanned, line int // of a head that is not whole, from r: how far it was looked at, and where its last line starts
 }
 
 func (r *reader) take() {
 	r.held = buffers.Get().(*[]byte)
-	r.buf, r.r, r.w, r.came = *r.held, 0, 0, false
+	r.buf, r.r, r.w, r.came, r.scanned, r.line = *r.held, 0, 0, false, 0, 0
 }
 
 func (r *reader) release() {
@@ -38,16 +40,8 @@ func (r *reader) buffered() []byte { return r.buf[r.r:r.w] }
 
 // fill reads once into the buffer's free end. The caller sees to it that unused bytes do not fill the whole buffer.
 func (r *reader) fill() error {
-	if r.r == r.w {
-		r.r, r.w = 0, 0
-	} else if len(r.buf)-r.w < len(r.buf)/4 {
-		r.w = copy(r.buf, r.buf[r.r:r.w])
-		r.r = 0
-	}
-	n, err := r.src.Read(r.buf[r.w:])
-	r.w += n
-	r.came = r.came || n > 0
-	if n > 0 {
+	n, err := r.src.Read(r.free())
+	if r.took(n); n > 0 {
 		return nil // an error that came along comes again
 	}
 	if err == nil {
@@ -56,33 +50,47 @@ func (r *reader) fill() error {
 	return err
 }
 
-// readHead waits for a whole head and returns it, blank line included. The bytes are valid until the next fill.
-func (r *reader) readHead(bytesMax int) ([]byte, error) {
-	scanned, line := 0, 0 // from r.r: how far we looked, where the current line starts
+// free is where the next bytes are to be read to.
+func (r *reader) free() []byte {
+	if r.r == r.w {
+		r.r, r.w = 0, 0
+	} else if len(r.buf)-r.w < len(r.buf)/4 {
+		r.w = copy(r.buf, r.buf[r.r:r.w])
+		r.r = 0
+	}
+	return r.buf[r.w:]
+}
+
+// took notes that n bytes were read there.
+func (r *reader) took(n int) {
+	r.w += n
+	r.came = r.came || n > 0
+}
+
+// head returns a whole head, blank line included, or nil while more of it must be read. The bytes are valid until the next fill.
+func (r *reader) head(bytesMax int) ([]byte, error) {
 	for {
-		i := bytes.IndexByte(r.buf[r.r+scanned:r.w], '\n')
+		i := bytes.IndexByte(r.buf[r.r+r.scanned:r.w], '\n')
 		if i < 0 {
-			scanned = r.w - r.r
-			if scanned >= bytesMax {
+			r.scanned = r.w - r.r
+			if r.scanned >= bytesMax {
 				return nil, headTooLong(bytesMax)
 			}
-			if scanned == len(r.buf) {
+			if r.scanned == len(r.buf) {
 				r.grow()
 			}
-			if err := r.fill(); err != nil {
-				return nil, err
-			}
-			continue
+			return nil, nil
 		}
-		end := scanned + i
-		text := r.buf[r.r+line : r.r+end]
-		scanned, line = end+1, end+1
-		if scanned > bytesMax {
+		end := r.scanned + i
+		text := r.buf[r.r+r.line : r.r+end]
+		r.scanned, r.line = end+1, end+1
+		if r.scanned > bytesMax {
 			return nil, headTooLong(bytesMax)
 		}
 		if len(text) == 0 || len(text) == 1 && text[0] == '\r' {
-			head := r.buf[r.r : r.r+scanned]
-			r.r += scanned
+			head := r.buf[r.r : r.r+r.scanned]
+			r.r += r.scanned
+			r.scanned, r.line = 0, 0
 			return head, nil
 		}
 	}

@@ -27,14 +27,13 @@ func checkRequest(r *Request) error {
 	if strings.ContainsAny(r.Host, " /\\") || !validValue(r.Host) {
 		return fmt.Errorf("request host %q", r.Host)
 	}
-	for name, values := range r.Header {
-		if !validName(name) {
-			return fmt.Errorf("request header name %q", name)
+	for i := range r.Header {
+		f := &r.Header[i]
+		if !validName(f.Name) {
+			return fmt.Errorf("request header name %q", f.Name)
 		}
-		for _, v := range values {
-			if !validValue(v) {
-				return fmt.Errorf("request header %s has a control character in its value", name)
-			}
+		if !validValue(f.Value) {
+			return fmt.Errorf("request header %s has a control character in its value", f.Name)
 		}
 	}
 	return nil
@@ -62,18 +61,17 @@ func (b *base) appendHead(out []byte, r *Request) []byte {
 		out = append(out, b.host...)
 	}
 	out = append(out, "\r\n"...)
-	for name, values := range r.Header {
-		if ours(name) {
+	for i := range r.Header {
+		f := &r.Header[i]
+		if ours(f.Name) {
 			continue
 		}
-		for _, v := range values {
-			out = append(out, name...)
-			out = append(out, ": "...)
-			out = append(out, v...)
-			out = append(out, "\r\n"...)
-		}
+		out = append(out, f.Name...)
+		out = append(out, ": "...)
+		out = append(out, f.Value...)
+		out = append(out, "\r\n"...)
 	}
-	if b.authorization != "" && r.Header["Authorization"] == nil {
+	if b.authorization != "" && !r.Header.Has("Authorization") {
 		out = append(out, "Authorization: "...)
 		out = append(out, b.authorization...)
 		out = append(out, "\r\n"...)
@@ -110,7 +108,7 @@ func ours(name string) bool {
 
 func (r *Request) streams() bool { return r.Body == nil && r.BodyReader != nil }
 
-// send writes the request: what the kernel takes at once right here, in one system call when it is small; the rest in
+// send, within the first step, writes the request: what the kernel takes at once right here, in one system call when it is small; the rest in
 // a goroutine, because a worker may answer before it has read everything. An error means that the connection is
 // broken; there may be an answer to read all the same.
 func (x *exchange) send() error {
@@ -124,10 +122,10 @@ func (x *exchange) send() error {
 	}
 	first := min(len(r.Body), max(len(c.rd.buf)-len(out), 0))
 	out = append(out, r.Body[:first]...)
-	rest, err := c.push(out)
+	rest, err := c.Push(out)
 	body := r.Body[first:]
 	if err == nil && len(rest) == 0 && len(body) > 0 {
-		body, err = c.push(body)
+		body, err = c.Push(body)
 	}
 	if err != nil {
 		return err
@@ -154,11 +152,11 @@ func (x *exchange) writeAll(b []byte) error {
 	for len(b) > 0 {
 		piece := b[:min(len(b), writePieceBytes)]
 		if gap := x.client.o.IdleGap; gap > 0 {
-			if err := x.c.nc.SetWriteDeadline(time.Now().Add(gap)); err != nil {
+			if err := x.c.SetWriteDeadline(time.Now().Add(gap)); err != nil {
 				return err
 			}
 		}
-		if _, err := x.c.nc.Write(piece); err != nil {
+		if _, err := x.c.Write(piece); err != nil {
 			return err
 		}
 		b = b[len(piece):]
@@ -228,9 +226,8 @@ func (x *exchange) wrote(err error) {
 	}
 	var source sourceError
 	if errors.As(err, &source) {
-		x.c.nc.SetLinger(0) // half a request: the worker must not take it for a whole one
-		x.c.nc.Close()
+		x.c.Abort(true) // half a request: the worker must not take it for a whole one
 	} else if !x.headCame.Load() && !brokenByPeer(err) {
-		x.c.nc.Close()
+		x.c.Close()
 	}
 }

@@ -5,11 +5,12 @@ import (
 	"crypto/sha256"
 	"errors"
 	"io"
-	"net/http"
 	"strings"
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/header"
 )
 
 func TestASmallRequestLeavesInOneWriteWithItsHeadersAndOurFraming(t *testing.T) {
@@ -23,9 +24,9 @@ func TestASmallRequestLeavesInOneWriteWithItsHeadersAndOurFraming(t *testing.T) 
 	client := newClient(t, strings.Replace(worker.url, "http://", "http://me:pw@", 1)+"/base/", Options{})
 	req := &Request{
 		Method: "POST", Path: "/v1/x%2Fy?q=1&r=%20", Host: "model.example:80", Body: []byte(`{"a":1}`),
-		Header: http.Header{
-			"X-Two": {"1", "2"}, "Content-Length": {"999"}, "Transfer-Encoding": {"chunked"}, "connection": {"close"},
-			"Host": {"evil"}, "Expect": {"100-continue"}, "Upgrade": {"h2c"}, "Trailer": {"X"},
+		Header: header.Fields{
+			{Name: "X-Two", Value: "1"}, {Name: "X-Two", Value: "2"}, {Name: "Content-Length", Value: "999"}, {Name: "Transfer-Encoding", Value: "chunked"},
+			{Name: "connection", Value: "close"}, {Name: "Host", Value: "evil"}, {Name: "Expect", Value: "100-continue"}, {Name: "Upgrade", Value: "h2c"}, {Name: "Trailer", Value: "X"},
 		},
 	}
 	mustFetch(t, client, req)
@@ -225,10 +226,10 @@ func TestARequestThatCouldBeReadAsTwoIsNotSent(t *testing.T) {
 		"relative path": {Method: "GET", Path: "v1"},
 		"blank in path": {Method: "GET", Path: "/a b"},
 		"host":          {Method: "GET", Path: "/", Host: "a\r\nX: y"},
-		"header name":   {Method: "GET", Path: "/", Header: http.Header{"X\r\nY": {"1"}}},
-		"blank in name": {Method: "GET", Path: "/", Header: http.Header{"X ": {"1"}}},
-		"empty name":    {Method: "GET", Path: "/", Header: http.Header{"": {"1"}}},
-		"header value":  {Method: "GET", Path: "/", Header: http.Header{"X": {"1\nY: 2"}}},
+		"header name":   {Method: "GET", Path: "/", Header: header.Fields{{Name: "X\r\nY", Value: "1"}}},
+		"blank in name": {Method: "GET", Path: "/", Header: header.Fields{{Name: "X ", Value: "1"}}},
+		"empty name":    {Method: "GET", Path: "/", Header: header.Fields{{Value: "1"}}},
+		"header value":  {Method: "GET", Path: "/", Header: header.Fields{{Name: "X", Value: "1\nY: 2"}}},
 	} {
 		_, err := client.Do(t.Context(), req)
 		if e := asError(t, err); e.Class != Invalid || e.Sent {

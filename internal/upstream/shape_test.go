@@ -62,7 +62,7 @@ func TestEveryWellFormedAnswerIsReadAndItsConnectionKeptOnlyWhenItMayBe(t *testi
 				if resp.Status != c.status || body != c.body || resp.ContentLength != c.length {
 					t.Fatalf("round %d: status %d, body %q, length %d; want %d, %q, %d", round, resp.Status, body, resp.ContentLength, c.status, c.body, c.length)
 				}
-				if _, ok := resp.Header["Transfer-Encoding"]; ok {
+				if resp.Header.Has("Transfer-Encoding") {
 					t.Error("Transfer-Encoding was left in the header")
 				}
 				if kept := client.idleConns() == 1; kept != c.kept {
@@ -207,7 +207,7 @@ func TestABodyThatLastsAsLongAsItsConnectionBreaksOnlyWithAReset(t *testing.T) {
 	if p, err := resp.Body.Next(); string(p) != "hello" || err != nil {
 		t.Fatalf("%q, %v", p, err)
 	}
-	resp.Body.(*exchange).c.nc.Write([]byte("GET / HTTP/1.1\r\nHost: a\r\n\r\n"))
+	resp.Body.(*exchange).c.Write([]byte("GET / HTTP/1.1\r\nHost: a\r\n\r\n"))
 	_, err = resp.Body.Next()
 	if e := asError(t, err); e.Class != Reset {
 		t.Fatal(e)

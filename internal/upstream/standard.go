@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -15,6 +14,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/header"
 )
 
 // errIdleGap is the cause of a context that ends because a body was silent for too long.
@@ -80,7 +81,7 @@ func (s *standard) Do(ctx context.Context, r *Request) (*Response, error) {
 	}
 	return &Response{
 		Status:        resp.StatusCode,
-		Header:        resp.Header,
+		Header:        header.From(resp.Header, nil),
 		ContentLength: resp.ContentLength,
 		Body:          body,
 		Reused:        seen.reused.Load(),
@@ -93,10 +94,8 @@ func (s *standard) request(ctx context.Context, r *Request) (*http.Request, erro
 	if err != nil {
 		return nil, err
 	}
-	req := (&http.Request{Method: r.Method, URL: target, Host: r.Host, Header: maps.Clone(r.Header)}).WithContext(ctx)
-	if req.Header == nil {
-		req.Header = http.Header{}
-	}
+	req := (&http.Request{Method: r.Method, URL: target, Host: r.Host, Header: http.Header{}}).WithContext(ctx)
+	r.Header.AddTo(req.Header)
 	for name := range req.Header {
 		if ours(name) {
 			delete(req.Header, name)
@@ -211,6 +210,20 @@ func (b *standardBody) Next() ([]byte, error) {
 }
 
 func (b *standardBody) More() bool { return b.err != nil }
+
+func (b *standardBody) Each(f func(piece []byte) error) error {
+	for {
+		piece, err := b.Next()
+		if err == nil {
+			err = f(piece)
+		} else if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
 
 func (b *standardBody) Close() error {
 	if b.err == nil {

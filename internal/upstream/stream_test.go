@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/header"
 )
 
 func TestEventsThatComeTogetherAreOnePieceAndEachThatComesAloneIsHandedOutAtOnce(t *testing.T) {
@@ -155,12 +157,8 @@ func readInWays(body Body, random *rand.Rand) (string, error) {
 func TestHeaderNamesBecomeCanonicalAndRepeatedOnesKeepTheirOrder(t *testing.T) {
 	worker := answers(t, "HTTP/1.1 200 OK\r\ncontent-TYPE: text/event-stream\r\nx-a: 1\r\nX-A:\t2 \r\nX-a:3\r\nx-empty:\r\ncontent-length: 0\r\n\r\n", false)
 	resp, _ := mustFetch(t, newClient(t, worker.url, Options{}), post("{}"))
-	want := http.Header{"Content-Type": {"text/event-stream"}, "X-A": {"1", "2", "3"}, "X-Empty": {""}, "Content-Length": {"0"}}
-	if fmt.Sprint(resp.Header) != fmt.Sprint(want) {
+	want := header.Fields{{Name: "Content-Type", Value: "text/event-stream"}, {Name: "X-A", Value: "1"}, {Name: "X-A", Value: "2"}, {Name: "X-A", Value: "3"}, {Name: "X-Empty"}, {Name: "Content-Length", Value: "0"}}
+	if !slices.Equal(resp.Header, want) {
 		t.Fatalf("%v", resp.Header)
-	}
-	resp.Header["X-Empty"] = append(resp.Header["X-Empty"], "mine")
-	if resp.Header.Get("Content-Length") != "0" {
-		t.Fatal("appending to one header changed another")
 	}
 }

@@ -31,10 +31,11 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/header"
 )
 
 // Request is one request to a worker. It must not be changed before the response body is at its end or closed.
@@ -44,7 +45,7 @@ type Request struct {
 	Path string
 	// Header holds end-to-end headers only. What frames a message (Content-Length, Transfer-Encoding, Connection, Expect,
 	// Upgrade, Trailer) and Host are written by the client and skipped here. Names are as net/http writes them.
-	Header http.Header
+	Header header.Fields
 	// Host overrides the worker's own authority when not empty.
 	Host string
 
@@ -132,7 +133,7 @@ type Client interface {
 type Response struct {
 	Status int
 	// Header has canonical names. Transfer-Encoding is taken out, the rest is as it came, hop-by-hop headers included.
-	Header http.Header
+	Header header.Fields
 	// ContentLength is what the head says, -1 when it says nothing. For HEAD and 304 it describes a body that is not sent.
 	ContentLength int64
 	Body          Body
@@ -152,6 +153,10 @@ type Body interface {
 	// More says that the next call of Next returns at once, with bytes, the end or an error. False means that it may
 	// have to wait. For https it is always false.
 	More() bool
+	// Each calls f with every piece of the body that is still to come, as Next would return them, until the body is at its end
+	// or f returns an error, which it then returns. It costs fewer system calls than Next. f may call More and nothing else of Body;
+	// it may take its time: only Close and the end of ctx close the connection a little later than they would.
+	Each(f func(piece []byte) error) error
 }
 
 // New returns a client for a worker's base URL, http://host:port or https://host:port, with or without a path.

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/warmpath/warmpath/internal/header"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -116,7 +118,7 @@ func newClient(t *testing.T, url string, o Options) *lean {
 }
 
 func post(body string) *Request {
-	return &Request{Method: "POST", Path: "/v1/completions", Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(body)}
+	return &Request{Method: "POST", Path: "/v1/completions", Header: header.Fields{{Name: "Content-Type", Value: "application/json"}}, Body: []byte(body)}
 }
 
 // fetch does one request and reads the whole answer.
