@@ -12,7 +12,7 @@ MICRO   ?= .
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo prove prove-fallback prove-load prove-errors prove-counts unit e2e test release lint-packaging bench bench-peers microbench check generate
+.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts unit e2e test release lint-packaging bench bench-peers microbench check generate
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,10 +23,10 @@ build: ## the static binary, bin/warmpath
 demo: build ## four policies on an embedded fleet, side by side (DEMO="--keep", DEMO="--json")
 	@bin/warmpath demo $(DEMO)
 
-prove: build ## the product's promises on simulated workers, pass or FAIL each (PROVE="--json"); also prove-fallback, -load, -errors, -counts
+prove: build ## the product's promises on simulated workers, pass or FAIL each (PROVE="--json"); also prove-fallback, -load, -unlike, -errors, -counts
 	@bin/warmpath prove $(PROVE)
 
-prove-fallback prove-load prove-errors prove-counts: build
+prove-fallback prove-load prove-unlike prove-errors prove-counts: build
 	@bin/warmpath prove $(@:prove-%=%) $(PROVE)
 
 unit: ## every test that needs no download, under the race detector; one package at a time, since many watch the clock

@@ -125,7 +125,7 @@ func runDemo(ctx context.Context, o demoOptions, stdout, stderr io.Writer) error
 	for _, policy := range demoPolicies {
 		last.close()
 		var err error
-		if last, err = startFleet(ctx, demoWorkers, o.engine(), policy, stderr, nil); err != nil {
+		if last, err = startFleet(ctx, alike(demoWorkers, o.engine()), policy, stderr, nil); err != nil {
 			return err
 		}
 		row, err := last.play(ctx, o, sessions, newDemoProgress(stderr, policy))

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -44,11 +45,14 @@ type embeddedEngines struct {
 	running sync.WaitGroup
 }
 
-// startEngines starts n engines alike, named sim-1 and so on. Its close also works after a failure half-way.
-func startEngines(ctx context.Context, n int, o engine.Options) (*embeddedEngines, error) {
+// alike are the options of n engines.
+func alike(n int, o engine.Options) []engine.Options { return slices.Repeat([]engine.Options{o}, n) }
+
+// startEngines starts an engine for each options, named sim-1 and so on. Its close also works after a failure half-way.
+func startEngines(ctx context.Context, each []engine.Options) (*embeddedEngines, error) {
 	ctx, stop := context.WithCancel(ctx)
 	all := &embeddedEngines{stop: stop}
-	for i := range n {
+	for i, o := range each {
 		if err := all.start(ctx, fmt.Sprintf("sim-%d", i+1), o); err != nil {
 			all.close()
 			return nil, err
@@ -113,8 +117,8 @@ type embeddedFleet struct {
 }
 
 // startFleet returns when the router is ready. change may alter the configuration first; it is given the fleet's own folder.
-func startFleet(ctx context.Context, n int, o engine.Options, policy string, stderr io.Writer, change func(c *config.Config, folder string)) (*embeddedFleet, error) {
-	engines, err := startEngines(ctx, n, o)
+func startFleet(ctx context.Context, each []engine.Options, policy string, stderr io.Writer, change func(c *config.Config, folder string)) (*embeddedFleet, error) {
+	engines, err := startEngines(ctx, each)
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,7 @@ type promise struct {
 var promises = []promise{
 	{"fallback", "falls back rather than queue behind a hit", proveFallback},
 	{"load", "connections are not load", proveLoad},
+	{"unlike", "workers of unlike speed get what each can carry", proveUnlike},
 	{"errors", "what goes wrong is said clearly and routed around", proveErrors},
 	{"counts", "counts are the workers' own, and nothing is left behind by clients that leave", proveCounts},
 }
@@ -39,6 +40,10 @@ const proveLong = `Runs the real router, over real sockets, before simulated eng
             decision show that the longer match cost more.                                          (five minutes)
   load      One stream over a context of 100,000 tokens on one worker, fifty short completions on the other. Held to: the
             next request goes where its tokens come sooner, whichever that is, and least-requests errs.   (one minute)
+  unlike    Two workers in one pool, one three times as fast as the other, of which the router is told nothing. Held to: after 30
+            requests it takes the fast one to be at least twice as fast; from then on requests a second that keep an SLO (first
+            token, mean gap), and plain throughput where clients ask all the time, are at least 0.95 of what the best static
+            weighting gives, which is searched for from 1:1 to 9:1.                                (three minutes)
   errors    A misspelt key, a worker that is down, a port in use, a worker that answers 500 at once: message, exit code,
             routing.                                                                                  (ten seconds)
   counts    Under 200 requests in flight the router's count of each worker is the worker's own; after 2,000 clients left

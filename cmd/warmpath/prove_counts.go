@@ -33,7 +33,7 @@ const (
 
 func proveCounts(ctx context.Context, p *proof) error {
 	return inFolder(func(folder string) error {
-		engines, err := startEngines(ctx, countsWorkers, engine.Options{Profile: cost.Profiles["h100-8b"], Model: demoModel, Seed: p.seed})
+		engines, err := startEngines(ctx, alike(countsWorkers, engine.Options{Profile: cost.Profiles["h100-8b"], Model: demoModel, Seed: p.seed}))
 		if err != nil {
 			return err
 		}

@@ -73,7 +73,7 @@ func (p *proof) portInUse(ctx context.Context, folder string) error {
 
 // workerDown starts the router before one worker that is up and one that is not there.
 func (p *proof) workerDown(ctx context.Context, folder string) error {
-	engines, err := startEngines(ctx, 1, engine.Options{Profile: cost.Profiles["h100-8b"], Model: demoModel, TimeScale: 10, Seed: p.seed})
+	engines, err := startEngines(ctx, alike(1, engine.Options{Profile: cost.Profiles["h100-8b"], Model: demoModel, TimeScale: 10, Seed: p.seed}))
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (p *proof) askMany(ctx context.Context, base string, n, clients int) (good 
 
 // workerBroken puts two good workers beside one that looks well and answers every request with 500 at once.
 func (p *proof) workerBroken(ctx context.Context, folder string) error {
-	engines, err := startEngines(ctx, 2, engine.Options{Profile: cost.Profiles["h100-8b"], Model: demoModel, Seed: p.seed})
+	engines, err := startEngines(ctx, alike(2, engine.Options{Profile: cost.Profiles["h100-8b"], Model: demoModel, Seed: p.seed}))
 	if err != nil {
 		return err
 	}

@@ -130,7 +130,7 @@ func (p *proof) fallbackTry(ctx context.Context, s fallbackSetting, policy strin
 func (p *proof) fallbackPlay(ctx context.Context, s fallbackSetting, policy string, all []workload.Session) (fallbackRun, error) {
 	run := fallbackRun{policy: policy}
 	log := ""
-	f, err := startFleet(ctx, s.workers, demoOptions{profile: p.profile, timeScale: p.fallbackScale(s), seed: p.seed}.engine(), policy, p.err,
+	f, err := startFleet(ctx, alike(s.workers, demoOptions{profile: p.profile, timeScale: p.fallbackScale(s), seed: p.seed}.engine()), policy, p.err,
 		func(c *config.Config, folder string) {
 			log = filepath.Join(folder, "decisions.jsonl")
 			c.DecisionLog.File = log

@@ -67,7 +67,7 @@ func proveLoad(ctx context.Context, p *proof) error {
 
 func (p *proof) loadPlay(ctx context.Context, c loadCase) (seen loadSeen, err error) {
 	log := ""
-	f, err := startFleet(ctx, 2, engine.Options{Profile: cost.Profiles[loadProfile], Model: demoModel, Seed: p.seed}, sched.DefaultPolicy, p.err,
+	f, err := startFleet(ctx, alike(2, engine.Options{Profile: cost.Profiles[loadProfile], Model: demoModel, Seed: p.seed}), sched.DefaultPolicy, p.err,
 		func(c *config.Config, folder string) {
 			log = filepath.Join(folder, "decisions.jsonl")
 			c.DecisionLog.File = log

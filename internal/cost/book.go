@@ -57,9 +57,12 @@ type class struct {
 	roughs int  // rough times seen before that
 	rough  [roughMax]float64
 
-	// The members' mean log speeds, and a number that changes with all of this.
-	logPrefill, logStep float64
-	version             int
+	// The members' mean log speeds, how much further their prefills lie off the prior than their steps, and the deviations of their
+	// observations, 0 when not known.
+	logPrefill, logStep, lead float64
+	offPrefill, offStep       float64
+
+	version int // changes with all of this
 }
 
 // likely is the class a worker of unknown engine most likely belongs to: the largest of those that run its model. It would else be held
@@ -146,26 +149,34 @@ func (b *Book) leave(m *Model) {
 // classVoteMax bounds a member's say in its class's speed, in observations: one busy worker must not speak for all.
 const classVoteMax = 8
 
-// learned follows a member's observation with the class's speed. Only its first ones and every 16th are followed: the class's speed
-// is what workers are held against, nothing that has to be exact.
+// classFollowMax is how many of a member's observations go by at most until the class follows.
+const classFollowMax = 16
+
+// learned follows a member's observation with the class's speed: its first ones, and then the fewer the more members have to be looked at.
+// The class's speed is what workers are held against, nothing that has to be exact.
 func (c *class) learned(m *Model) {
 	c.version++
 	c.clean = true
-	if n := m.prefill.n + m.step.n; n > 2*classVoteMax && n%16 != 0 {
+	if n := m.prefill.n + m.step.n; n > 2*classVoteMax && n%min(len(c.members), classFollowMax) != 0 {
 		return
 	}
-	var prefills, steps average
+	var prefills, steps, lead, offPrefills, offSteps average
 	for _, o := range c.members {
 		prefills.add(o.prefill.own, float64(min(o.prefill.n, classVoteMax)))
 		steps.add(o.step.own, float64(min(o.step.n, classVoteMax)))
+		lead.add(o.prefill.own-o.step.own, float64(min(o.prefill.n, o.step.n, classVoteMax)))
+		offPrefills.add(o.prefill.deviation, o.prefill.tells())
+		offSteps.add(o.step.deviation, o.step.tells())
 	}
 	c.logPrefill, c.logStep = prefills.or(c.logPrefill), steps.or(c.logStep)
+	c.offPrefill, c.offStep = offPrefills.or(c.offPrefill), offSteps.or(c.offStep)
 	switch { // an engine that prefills slowly also decodes slowly
 	case prefills.weight == 0:
 		c.logPrefill = c.logStep
 	case steps.weight == 0:
 		c.logStep = c.logPrefill
 	}
+	c.lead = lead.or(c.logPrefill - c.logStep)
 }
 
 // average is a weighted mean.

@@ -13,8 +13,12 @@ const (
 	speedErrors = 3
 	// speedSame is the least difference that is believed at all, in log: 10 %.
 	speedSame = 0.1
-	// deviationFirst is the deviation, in log, assumed before there are enough observations to tell.
-	deviationFirst, deviationFrom = 0.5, 10
+	// deviationFirst is the deviation, in log, assumed before any worker of the class has enough observations to tell; one that has
+	// fewer than its siblings is held against theirs, which is widened by deviationWider because its own sizes may be others.
+	deviationFirst, deviationFrom, deviationWider = 0.5, 10, 1.5
+	// borrowWeight is how many observations of its own it takes until half of what a phase is held against is the class's again, and
+	// no longer what the worker's other phase tells.
+	borrowWeight = 8.0
 	// deviationMin keeps the clip of the shape from closing on a worker whose times hardly vary.
 	deviationMin = 0.1
 
@@ -62,20 +66,39 @@ func (s *speed) add(seconds, priorSeconds, weight float64) {
 	s.deviation = max(1.48*median(vs), deviationMin) // 1.48 mean absolute deviations are one standard deviation
 }
 
-// lean settles what is believed: the class's speed, and of the worker's own difference what lies beyond chance (soft thresholding,
-// Donoho 1995).
-func (s *speed) lean(class float64) {
-	s.log = class
+// tells is what a worker's deviation weighs in its class's.
+func (s *speed) tells() float64 {
+	if s.n < deviationFrom {
+		return 0
+	}
+	return float64(min(s.n, speedVotes))
+}
+
+// lean returns what is believed: what the worker is held against, nothing of a difference within chance, and all of one of twice that
+// (firm thresholding, Gao and Bruce 1997; soft thresholding was rejected: it takes chance off every difference for good, and a worker
+// three times as slow as its siblings stayed one of 2.5 times). siblings is the deviation that the class has, 0 when none is known.
+func (s *speed) lean(against, siblings float64) float64 {
 	if s.n == 0 {
-		return
+		return against
 	}
-	chance := max(speedErrors*s.deviation/math.Sqrt(float64(min(s.n, speedVotes))), speedSame)
-	switch off := s.own - class; {
-	case off > chance:
-		s.log += off - chance
-	case off < -chance:
-		s.log += off + chance
+	deviation := s.deviation
+	if s.n < deviationFrom && siblings > 0 {
+		deviation = min(deviationWider*siblings, deviationFirst)
 	}
+	chance := max(speedErrors*deviation/math.Sqrt(float64(min(s.n, speedVotes))), speedSame)
+	off := s.own - against
+	beyond := max(0, math.Abs(off)-chance)
+	return against + math.Copysign(min(2*beyond, math.Abs(off)), off)
+}
+
+// borrow moves what one phase is held against towards what the worker's other phase tells, the more the fewer observations it has
+// itself: an engine that decodes slowly also prefills slowly, and a busy one may never be seen to prefill alone. other is how far the
+// other phase lies off its class's for certain; its own apart from that keeps what is held against, so that equal workers stay equal.
+func (s *speed) borrow(class, other, told float64) float64 {
+	if other == 0 {
+		return class
+	}
+	return class + borrowWeight/(borrowWeight+float64(s.n))*(told-class)
 }
 
 // shape learns which of three constants a class's time is made of: seconds = speed * sum_j(ratio_j * prior_j * x_j). It is a recursive

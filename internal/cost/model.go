@@ -99,8 +99,10 @@ func (m *Model) Speed() float64 { return m.prior.B / m.Constants().B }
 // settle works the constants out again.
 func (m *Model) settle() {
 	m.seen = m.class.version
-	m.prefill.lean(m.class.logPrefill)
-	m.step.lean(m.class.logStep)
+	c := m.class
+	prefill, step := m.prefill.lean(c.logPrefill, c.offPrefill), m.step.lean(c.logStep, c.offStep)
+	m.prefill.log = m.prefill.lean(m.prefill.borrow(c.logPrefill, step-c.logStep, step+c.lead), c.offPrefill)
+	m.step.log = m.step.lean(m.step.borrow(c.logStep, prefill-c.logPrefill, prefill-c.lead), c.offStep)
 	p, s := m.class.prefill.constants(m.prefill.log), m.class.step.constants(m.step.log)
 	m.learned = Constants{A: p[0], B: p[1], C: p[2], D0: s[0], D1: s[1], D2: s[2]}
 }

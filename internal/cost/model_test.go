@@ -266,3 +266,58 @@ func TestEqualWorkersStayEqualWhateverTheirLuck(t *testing.T) {
 		}
 	}
 }
+
+// A worker that is never seen to prefill alone, as where the whole pool is busy, prefills as slowly as it decodes.
+func TestAWorkerThatNeverPrefillsAloneIsAsSlowAsItsSteps(t *testing.T) {
+	r := source(t, 12)
+	e := Profiles["h100-70b-tp4"].Constants
+	c := newClass(Profiles["h100-8b"].Constants)
+	fast, slow := newModel(c), newModel(c)
+	c.members = []*Model{fast, slow}
+	for i := range 25 {
+		u, h := prompt(r)
+		fast.LearnPrefill(u, h, noisy(r, e.Prefill(u, h), 0.1))
+		fast.LearnStep(4, 8000, noisy(r, e.Step(4, 8000), 0.1))
+		if i%5 == 0 {
+			slow.LearnStep(4, 8000, noisy(r, 3*e.Step(4, 8000), 0.1))
+		}
+	}
+	if got := fast.Speed() / slow.Speed(); off(got, 3) > math.Log(1.25) {
+		t.Errorf("the fast worker is thought %.2f times as fast, really 3 times", got)
+	}
+	if got, want := slow.Constants().Prefill(3000, 0), 3*e.Prefill(3000, 0); off(got, want) > math.Log(1.4) {
+		t.Errorf("3000 tokens on the slow one: predicted %.4g s, real %.4g s", got, want)
+	}
+}
+
+func TestAClearDifferenceIsBelievedWholeAndOneWithinChanceNotAtAll(t *testing.T) {
+	f := func(off, want float64) {
+		t.Helper()
+		s := speed{n: 25, own: off, deviation: 0.2} // three standard errors are 0.12
+		if got := s.lean(0, 0.2); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%v off its class: %v believed instead of %v", off, got, want)
+		}
+	}
+	f(0.1, 0)
+	f(-0.1, 0)
+	f(0.18, 0.12)
+	f(-0.18, -0.12)
+	f(0.3, 0.3)
+	f(-1, -1)
+}
+
+func TestEqualWorkersStayEqualWhateverEachHasSeen(t *testing.T) {
+	r := source(t, 13)
+	e := Profiles["a100-8b"].Constants
+	c := newClass(Profiles["h100-8b"].Constants)
+	all := []*Model{newModel(c), newModel(c), newModel(c)}
+	c.members = all
+	for i := range 200 {
+		u, h := prompt(r)
+		all[i%2].LearnPrefill(u, h, noisy(r, e.Prefill(u, h), 0.15))
+		all[i%7%3].LearnStep(4, 8000, noisy(r, e.Step(4, 8000), 0.15))
+		if i > 20 && (all[0].Constants() != all[1].Constants() || all[0].Constants() != all[2].Constants()) {
+			t.Fatalf("after %d observations: %+v, %+v and %+v", i, all[0].Constants(), all[1].Constants(), all[2].Constants())
+		}
+	}
+}

@@ -10,6 +10,8 @@ type Result struct {
 	// Requests were answered whole; Errors failed; Unfinished were not sent or not answered when the run was cut off
 	// or when the request before them in their chat had failed.
 	Requests, Errors, Unfinished int
+	// Met is how many of the requests kept the SLO.
+	Met int
 	// FirstError says what the first of the errors was.
 	FirstError string
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,8 +17,20 @@ type RunOptions struct {
 	Progress func(Progress)
 	// Key is sent as the bearer token when it is not empty.
 	Key string
+	// AtOnce is how many chats run at the same time, the next one beginning when one ends; 0 begins them at their own times.
+	AtOnce int
+	// SLO is what Result.Met is counted by.
+	SLO SLO
 	// Client sends the requests. Default: one with a connection for every chat and no time limit of its own.
 	Client *http.Client
+}
+
+// SLO is what an answer must keep: its first token, and its mean gap between tokens (an answer of one token has none).
+type SLO struct{ TTFT, TPOT time.Duration }
+
+// met also holds for an SLO that is not set.
+func (s SLO) met(a answer) bool {
+	return s == SLO{} || a.ttft <= s.TTFT && (len(a.gaps) == 0 || a.gapMean() <= s.TPOT)
 }
 
 // Progress is how far a run has come.
@@ -43,8 +56,14 @@ func Run(ctx context.Context, baseURL string, sessions []Session, o RunOptions) 
 		begin:    time.Now(),
 	}
 	var chats sync.WaitGroup
-	for _, s := range sessions {
-		chats.Go(func() { p.play(ctx, s) })
+	if o.AtOnce > 0 {
+		for range o.AtOnce {
+			chats.Go(func() { p.takeTurns(ctx, sessions) })
+		}
+	} else {
+		for _, s := range sessions {
+			chats.Go(func() { p.play(ctx, s) })
+		}
 	}
 	chats.Wait()
 	return p.result()
@@ -56,12 +75,26 @@ type player struct {
 	url     string
 	options RunOptions
 	begin   time.Time
+	taken   atomic.Int64 // sessions, by takeTurns
 
 	mu                   sync.Mutex
 	progress             Progress
 	ttft, itl, tpot, e2e []time.Duration
 	ttftSum              time.Duration
 	total                Result
+}
+
+// takeTurns plays one session after another, whatever their starts, until none is left that nobody has taken.
+func (p *player) takeTurns(ctx context.Context, sessions []Session) {
+	for ctx.Err() == nil {
+		i := int(p.taken.Add(1)) - 1
+		if i >= len(sessions) {
+			return
+		}
+		s := sessions[i]
+		s.Start = 0
+		p.play(ctx, s)
+	}
 }
 
 // play runs one chat from its start to its end.
@@ -112,6 +145,9 @@ func (p *player) record(a answer, err error) {
 		}
 	} else {
 		p.total.Requests++
+		if p.options.SLO.met(a) {
+			p.total.Met++
+		}
 		p.ttft = append(p.ttft, a.ttft)
 		p.ttftSum += a.ttft
 		p.e2e = append(p.e2e, a.e2e)

@@ -9,7 +9,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // conversation is what a request of a chat says.
@@ -173,4 +175,38 @@ func FuzzAStreamNeverPanics(f *testing.F) {
 			t.Error("an answer without text is no answer")
 		}
 	})
+}
+
+func TestSoManyChatsAtOnceAndTheNextWhenOneEnds(t *testing.T) {
+	var now, most, starts atomic.Int64
+	s := serve(t, func(w http.ResponseWriter, r *http.Request, turn int) {
+		n := now.Add(1)
+		defer now.Add(-1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		starts.Add(1)
+		say(w, "fine")
+	})
+	all := chats(20, 2)
+	for i := range all {
+		all[i].Start = time.Hour // counts for nothing where so many run at once
+	}
+	got := Run(t.Context(), s.URL, all, RunOptions{AtOnce: 3})
+	if got.Requests != 40 || starts.Load() != 40 || most.Load() > 3 {
+		t.Errorf("%+v, %d at once", got, most.Load())
+	}
+}
+
+func TestAnAnswerMeetsTheSLOByItsFirstTokenAndItsMeanGap(t *testing.T) {
+	f := func(want int, slo SLO) {
+		t.Helper()
+		s := serve(t, func(w http.ResponseWriter, r *http.Request, turn int) { say(w, "a", "b", "c") })
+		if got := Run(t.Context(), s.URL, chats(2, 1), RunOptions{SLO: slo}); got.Met != want || got.Requests != 2 {
+			t.Errorf("%+v: met %d", slo, got.Met)
+		}
+	}
+	f(2, SLO{})
+	f(2, SLO{TTFT: time.Hour, TPOT: time.Hour})
+	f(0, SLO{TTFT: 1, TPOT: time.Hour})
+	f(0, SLO{TTFT: time.Hour, TPOT: -1})
 }
