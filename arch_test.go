@@ -22,24 +22,28 @@ const module = "github.com/warmpath/warmpath/"
 // A new room is added here, with its line in docs/ARCHITECTURE.md.
 var rooms = map[string][]string{
 	"fleet":      {},
-	"llmapi":     {},
+	"mold":       {},
+	"llmapi":     {"mold"},
 	"socket":     {},
-	"upstream":   {"socket"},
-	"downstream": {"socket"},
+	"header":     {},
+	"life":       {},
+	"upstream":   {"socket", "header", "life"},
+	"downstream": {"socket", "header", "life"},
 	"declog":     {},
 	"metrics":    {"github.com/prometheus/"},
 	"prefix":     {"fleet"},
+	"kvindex":    {"prefix"},
 	"cost":       {"fleet"},
 	"telemetry":  {"fleet"},
 	"workload":   {"llmapi"},
-	"checkup":    {"fleet", "llmapi", "telemetry", "upstream"},
+	"checkup":    {"fleet", "llmapi", "telemetry", "upstream", "header"},
 	"dialog":     {"llmapi", "prompt", "prefix"},
 	"prompt":     {"llmapi", "prefix"},
 	"sched":      {"fleet", "prefix", "cost", "llmapi"},
 	"engine":     {"cost", "llmapi", "prompt", "prefix", "metrics", "dialog"},
-	"gate":       {"sched", "prefix", "cost", "fleet", "upstream"},
-	"intake":     {},
-	"proxy":      {"gate", "sched", "prompt", "prefix", "llmapi", "fleet", "upstream", "intake"},
+	"gate":       {"sched", "prefix", "cost", "fleet", "upstream", "life"},
+	"intake":     {"header"},
+	"proxy":      {"gate", "sched", "prompt", "prefix", "llmapi", "fleet", "upstream", "intake", "header", "life"},
 	"bench":      {"gate", "sched", "prompt", "prefix", "llmapi", "fleet", "cost", "upstream"},
 	"traces":     {"prefix", "declog", "fleet", "cost", "github.com/klauspost/compress/"},
 	"sim":        {"engine", "sched", "prefix", "cost", "fleet", "traces"},
@@ -49,7 +53,7 @@ var rooms = map[string][]string{
 }
 
 // pure are the rooms and files that decide: no goroutine, socket, clock or global random source.
-var pure = []string{"internal/fleet/", "internal/llmapi/", "internal/dialog/", "internal/prompt/", "internal/prefix/", "internal/cost/", "internal/sched/", "internal/engine/step.go", "internal/engine/stretch.go", "internal/engine/blocks.go", "internal/engine/tier.go"}
+var pure = []string{"internal/fleet/", "internal/llmapi/", "internal/mold/", "internal/dialog/", "internal/prompt/", "internal/prefix/", "internal/kvindex/", "internal/cost/", "internal/sched/", "internal/engine/step.go", "internal/engine/stretch.go", "internal/engine/blocks.go", "internal/engine/tier.go"}
 
 // impure are the imports that pure code may not have, and impureCalls the functions of packages it may otherwise use.
 var (

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/header"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/telemetry"
 	"github.com/warmpath/warmpath/internal/upstream"
@@ -75,10 +76,10 @@ func askHealth(ctx context.Context, client upstream.Client, w Worker, o telemetr
 	return healthSeen{status: answer.Status, took: time.Since(began)}
 }
 
-func headers(w Worker) http.Header {
-	h := http.Header{"User-Agent": {"warmpath"}}
+func headers(w Worker) header.Fields {
+	h := header.Fields{{Name: "User-Agent", Value: "warmpath"}}
 	if w.Key != "" {
-		h.Set("Authorization", "Bearer "+w.Key)
+		h.Add("Authorization", "Bearer "+w.Key)
 	}
 	return h
 }
@@ -137,7 +138,7 @@ func (p *probe) send(ctx context.Context, tokens int, more map[string]any) (*ups
 		return nil, err
 	}
 	h := headers(p.worker)
-	h.Set("Content-Type", "application/json")
+	h.Add("Content-Type", "application/json")
 	p.sent++
 	return p.client.Do(ctx, &upstream.Request{Method: http.MethodPost, Path: "/v1/chat/completions", Header: h, Body: text})
 }

@@ -36,7 +36,8 @@ type conn struct {
 	cancel context.CancelCauseFunc
 	number uint64        // of the watch
 	base   *http.Request // what every request of this connection begins as
-	header http.Header   // of requests, used again
+	head   head          // of the request, in memory that is used again
+	req    http.Request  // likewise
 	until  time.Time     // the read deadline in force, zero is none
 	wanted time.Time     // and the one that the next read that waits is to have
 	idle   atomic.Bool
@@ -61,7 +62,8 @@ func newConn(s *Server, nc *net.TCPConn) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{s: s, nc: nc, raw: raw, header: make(http.Header, 16)}
+	c := &conn{s: s, nc: nc, raw: raw}
+	c.head.byName = http.Header{}
 	if err := raw.Control(func(fd uintptr) { c.fd = int(fd) }); err != nil {
 		return nil, err
 	}
@@ -88,8 +90,7 @@ func (c *conn) serve() {
 		}
 	}()
 	for {
-		h, state := c.next()
-		switch state {
+		switch c.next() {
 		case gone:
 			return
 		case foreign:
@@ -97,7 +98,7 @@ func (c *conn) serve() {
 			c.handOver()
 			return
 		}
-		if !c.answer(&h) {
+		if !c.answer(&c.head) {
 			return
 		}
 	}
@@ -113,22 +114,20 @@ const (
 )
 
 // next waits for the next request's head. The bytes of one that is not ours stay in the buffer.
-func (c *conn) next() (h head, state found) {
+func (c *conn) next() found {
 	begun := false
 	for {
 		if b := c.buffered(); len(b) > 0 {
 			end := bytes.Index(b, []byte("\r\n\r\n"))
 			if end >= 0 {
-				clear(c.header)
-				h, ok := parseHead(b[:end+4], c.header)
-				if !ok || h.length > c.s.o.BodyBytesMax {
-					return h, foreign
+				if !c.head.parse(b[:end+4]) || c.head.length > c.s.o.BodyBytesMax {
+					return foreign
 				}
 				c.r += end + 4
-				return h, ours
+				return ours
 			}
 			if line := bytes.IndexByte(b, '\n'); len(b) == bufferBytes || line >= 0 && (line == 0 || b[line-1] != '\r') {
-				return h, foreign // too long, or with other line ends than ours: net/http knows when it is whole
+				return foreign // too long, or with other line ends than ours: net/http knows when it is whole
 			}
 			if !begun {
 				begun = true
@@ -138,7 +137,7 @@ func (c *conn) next() (h head, state found) {
 			c.rest()
 		}
 		if err := c.read(); err != nil {
-			return h, gone
+			return gone
 		}
 		c.idle.Store(false)
 	}
@@ -266,9 +265,9 @@ func (c *conn) handOver() {
 // answer runs the handler for one request and reports whether the connection can carry another.
 func (c *conn) answer(h *head) bool {
 	c.served = true
-	r := new(http.Request)
+	r := &c.req
 	*r = *c.base
-	r.Method, r.RequestURI, r.Host, r.Header, r.ContentLength, r.Close = h.method, h.target, h.host, c.header, h.length, h.close
+	r.Method, r.RequestURI, r.Host, r.Header, r.ContentLength, r.Close = h.method, h.target, h.host, h.byName, h.length, h.close
 	r.URL = &h.path
 	r.Body = http.NoBody
 	c.body.left, c.body.err = h.length, nil

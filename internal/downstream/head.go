@@ -4,41 +4,47 @@ import (
 	"bytes"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+
+	"github.com/warmpath/warmpath/internal/header"
 )
 
-// head is a request head that is plainly well formed.
+// head is a request head that is plainly well formed. It is read into the memory of the one before.
 type head struct {
 	method, target string
 	path           url.URL
 	host           string
 	length         int64
 	close          bool // the client wants the connection closed after the answer
+
+	fields header.Fields // all but Host, as they came
+	byName http.Header   // the same for net/http's kind of handler
+	values []string      // which byName points into
 }
 
 const lengthDigitsMax = 15
 
-// parseHead reads a whole head, blank line included, into header, which must be empty, and reports whether it is one that is served
-// here. It takes only what no two servers could read differently (RFC 9112): one Host, one length or none, no transfer coding, names of
+// parse reads a whole head, blank line included, and reports whether it is one that is served here. It takes only what no two servers could read differently (RFC 9112): one Host, one length or none, no transfer coding, names of
 // letters, digits and hyphens, lines that end in CRLF. Names are made canonical in b, so that one string holds them all.
-func parseHead(b []byte, header http.Header) (h head, ok bool) {
+func (h *head) parse(b []byte) (ok bool) {
+	clear(h.byName)
+	*h = head{fields: h.fields[:0], byName: h.byName, values: h.values[:0]}
 	lineEnd := bytes.IndexByte(b, '\n')
 	if lineEnd < 1 || b[lineEnd-1] != '\r' {
-		return h, false
+		return false
 	}
 	for at := lineEnd + 1; at < len(b)-2; {
 		end := bytes.IndexByte(b[at:], '\n') + at
 		if end-1 <= at || b[end-1] != '\r' || !canonicalField(b[at:end-1]) {
-			return h, false
+			return false
 		}
 		at = end + 1
 	}
 	text := string(b)
 	if !h.line(text[:lineEnd-1]) {
-		return h, false
+		return false
 	}
-	fields := strings.Count(text, "\n") - 2
-	values := make([]string, 0, fields)
 	for rest := text[lineEnd+1 : len(text)-2]; rest != ""; {
 		line, after, _ := strings.Cut(rest, "\r\n")
 		rest = after
@@ -46,23 +52,33 @@ func parseHead(b []byte, header http.Header) (h head, ok bool) {
 		value = strings.Trim(value, " \t")
 		if name == "Host" {
 			if h.host != "" || value == "" {
-				return h, false
+				return false
 			}
 			h.host = value
 			continue
 		}
 		if !h.frame(name, value) {
-			return h, false
+			return false
 		}
-		if before, there := header[name]; there {
-			header[name] = append(before, value)
+		h.fields.Add(name, value)
+	}
+	h.index()
+	return h.host != "" && plainHost(h.host)
+}
+
+// index fills in byName.
+func (h *head) index() {
+	h.values = slices.Grow(h.values, len(h.fields)) // all at once: what points into it stays right
+	for i := range h.fields {
+		f := &h.fields[i]
+		if before, there := h.byName[f.Name]; there {
+			h.byName[f.Name] = append(before, f.Value)
 			continue
 		}
-		values = append(values, value)
-		n := len(values)
-		header[name] = values[n-1 : n : n]
+		h.values = append(h.values, f.Value)
+		n := len(h.values)
+		h.byName[f.Name] = h.values[n-1 : n : n]
 	}
-	return h, h.host != "" && plainHost(h.host)
 }
 
 // line reads the request line.

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// same checks that what parseHead takes is what net/http reads there, and returns whether it took it.
+// same checks that what parse takes is what net/http reads there, and returns whether it took it.
 func same(t *testing.T, text []byte) bool {
 	t.Helper()
 	end := bytes.Index(text, []byte("\r\n\r\n"))
@@ -16,19 +16,24 @@ func same(t *testing.T, text []byte) bool {
 		return false
 	}
 	theirs, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(text)))
-	header := http.Header{}
-	h, ok := parseHead(bytes.Clone(text[:end+4]), header)
-	if !ok {
+	h := head{byName: http.Header{"Of-The-One-Before": {"1"}}}
+	if !h.parse(bytes.Clone(text[:end+4])) {
 		return false
 	}
 	if err != nil {
 		t.Fatalf("%q: taken, and net/http says %v", text, err)
 	}
 	delete(theirs.Header, "Cache-Control") // net/http adds one beside Pragma
-	delete(header, "Cache-Control")
+	delete(h.byName, "Cache-Control")
 	if h.method != theirs.Method || h.target != theirs.RequestURI || h.host != theirs.Host || h.length != theirs.ContentLength || h.close != theirs.Close ||
-		!reflect.DeepEqual(h.path, *theirs.URL) || !reflect.DeepEqual(header, theirs.Header) || len(theirs.TransferEncoding) > 0 {
-		t.Fatalf("%q: %+v %q, net/http reads %+v %q", text, h, header, theirs, theirs.Header)
+		!reflect.DeepEqual(h.path, *theirs.URL) || !reflect.DeepEqual(h.byName, theirs.Header) || len(theirs.TransferEncoding) > 0 {
+		t.Fatalf("%q: %+v %q, net/http reads %+v %q", text, h, h.byName, theirs, theirs.Header)
+	}
+	inOrder := http.Header{}
+	h.fields.AddTo(inOrder)
+	delete(inOrder, "Cache-Control")
+	if !reflect.DeepEqual(inOrder, h.byName) {
+		t.Fatalf("%q: in order %q, by name %q", text, inOrder, h.byName)
 	}
 	return true
 }

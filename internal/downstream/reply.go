@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/header"
 )
 
 // reply is the http.ResponseWriter of the request that is being answered. Head and body gather in one buffer and leave at Flush, when
@@ -15,6 +17,7 @@ type reply struct {
 	c      *conn
 	header http.Header
 	status int // 0: not said yet
+	fields header.Fields // of WriteFields
 	out    []byte
 	held   *[]byte
 
@@ -39,16 +42,40 @@ const gatheredMax = 16 << 10
 const chunkRoom = 18 // bytes that frame a chunk: 16 digits would do for any, and CRLF
 
 func (w *reply) begin(h *head) {
-	header := w.header
-	if header == nil {
-		header = make(http.Header, 16)
+	byName := w.header
+	if byName == nil {
+		byName = http.Header{}
 	}
-	clear(header)
-	*w = reply{c: w.c, header: header, declared: -1, close: h.close}
+	if len(byName) > 0 {
+		clear(byName)
+	}
+	*w = reply{c: w.c, header: byName, fields: w.fields[:0], declared: -1, close: h.close}
 }
 
 // Header implements http.ResponseWriter.
 func (w *reply) Header() http.Header { return w.header }
+
+// RequestFields are the fields of the request's head, in order, without Host. They are valid while it is answered.
+func (w *reply) RequestFields() header.Fields { return w.c.head.fields }
+
+// WriteFields is WriteHeader with fields that are sent in their order before those of Header.
+func (w *reply) WriteFields(status int, f header.Fields) {
+	if w.status != 0 || status < 200 {
+		return
+	}
+	w.status = status
+	w.fields = append(w.fields, f...)
+	if n := f.Get("Content-Length"); n != "" {
+		w.declare(n)
+	}
+}
+
+// declare takes the length that the handler says its answer has.
+func (w *reply) declare(length string) {
+	if v, err := strconv.ParseInt(length, 10, 64); err == nil && v >= 0 {
+		w.declared = v
+	}
+}
 
 // WriteHeader implements http.ResponseWriter. Interim answers are not sent.
 func (w *reply) WriteHeader(status int) {
@@ -69,7 +96,7 @@ func (w *reply) Write(p []byte) (int, error) {
 		return 0, http.ErrBodyNotAllowed
 	}
 	if !w.headed {
-		if w.header["Content-Length"] == nil && len(p) < bufferBytes/4 && w.out == nil {
+		if w.declared < 0 && w.header["Content-Length"] == nil && len(p) < bufferBytes/4 && w.out == nil {
 			w.room(len(p))
 			w.written += int64(len(p))
 			w.out = append(w.out, p...) // the whole body, for all that is known: the head goes before it at the end
@@ -145,10 +172,11 @@ func (w *reply) head(last bool) {
 	w.headed = true
 	h := w.header
 	w.bare = w.status == http.StatusNoContent || w.status == http.StatusNotModified
-	if n := h["Content-Length"]; len(n) == 1 && !w.bare {
-		if v, err := strconv.ParseInt(n[0], 10, 64); err == nil && v >= 0 {
-			w.declared = v
-		}
+	if n := h["Content-Length"]; len(n) == 1 {
+		w.declare(n[0])
+	}
+	if w.bare {
+		w.declared = -1
 	}
 	if c := h["Connection"]; len(c) > 0 && c[0] == "close" || w.c.body.left > unreadBytesMax || !w.c.s.lasting.Load() {
 		w.close = true
@@ -158,15 +186,24 @@ func (w *reply) head(last bool) {
 	b = strconv.AppendInt(b, int64(w.status), 10)
 	b = append(append(b, ' '), http.StatusText(w.status)...)
 	b = append(b, "\r\n"...)
+	dated := h["Date"] != nil
+	for i := range w.fields {
+		f := &w.fields[i]
+		if framing(f.Name) {
+			continue
+		}
+		dated = dated || f.Name == "Date"
+		b = appendField(b, f.Name, f.Value)
+	}
 	for name, values := range h {
-		if name == "Content-Length" || name == "Transfer-Encoding" || name == "Connection" {
+		if framing(name) {
 			continue
 		}
 		for _, v := range values {
 			b = appendField(b, name, v)
 		}
 	}
-	if h["Date"] == nil {
+	if !dated {
 		b = append(append(b, "Date: "...), date()...)
 		b = append(b, "\r\n"...)
 	}
@@ -192,6 +229,11 @@ func (w *reply) head(last bool) {
 	if before != nil {
 		writeBuffers.Put(before)
 	}
+}
+
+// framing are the fields that the server writes itself.
+func framing(name string) bool {
+	return name == "Content-Length" || name == "Transfer-Encoding" || name == "Connection"
 }
 
 // appendField writes a header line. A value that could end its line is made harmless, as net/http does.

@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/header"
 )
 
 // What one client may hold of the router: time, by being slow, and memory, by the bodies it sends.
@@ -39,6 +41,16 @@ func (d *Download) Unwrap() http.ResponseWriter { return d.ResponseWriter }
 func (d *Download) Write(p []byte) (int, error) {
 	d.extend()
 	return d.ResponseWriter.Write(p)
+}
+
+// WriteFields begins the answer with a worker's status and header fields, beside those that Header holds.
+func (d *Download) WriteFields(status int, f header.Fields) {
+	if direct, ok := d.ResponseWriter.(interface{ WriteFields(int, header.Fields) }); ok {
+		direct.WriteFields(status, f)
+		return
+	}
+	f.AddTo(d.Header())
+	d.WriteHeader(status)
 }
 
 // FlushError sends what is buffered, within the limit.

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/header"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/upstream"
@@ -133,7 +134,7 @@ func (f *failure) write(w http.ResponseWriter, d llmapi.Dialect) {
 
 // retryAfter reads a Retry-After header in seconds or as a date; 0 when absent or odd. It never exceeds a minute: a worker that
 // asks for more is seen again by then.
-func retryAfter(h http.Header, now time.Time) time.Duration {
+func retryAfter(h header.Fields, now time.Time) time.Duration {
 	v := strings.TrimSpace(h.Get("Retry-After"))
 	if v == "" {
 		return 0

@@ -11,7 +11,7 @@ import (
 
 // serveModels answers the merged list of what the fleet serves, in a form that OpenAI's and Anthropic's clients both read.
 func (p *Proxy) serveModels(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set(headerRequestID, intake.RequestID(r.Header))
+	w.Header().Set(intake.HeaderRequestID, intake.RequestID(r.Header))
 	list := p.gate.Models()
 	out := map[string]any{"object": "list", "data": list, "has_more": false}
 	if len(list) > 0 {
@@ -22,7 +22,7 @@ func (p *Proxy) serveModels(w http.ResponseWriter, r *http.Request) {
 
 // serveModel answers one model; its id may hold slashes.
 func (p *Proxy) serveModel(w http.ResponseWriter, r *http.Request, id string) {
-	w.Header().Set(headerRequestID, intake.RequestID(r.Header))
+	w.Header().Set(intake.HeaderRequestID, intake.RequestID(r.Header))
 	for _, m := range p.gate.Models() {
 		if m.ID == id {
 			writeJSON(w, m)

@@ -24,6 +24,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
+	"github.com/warmpath/warmpath/internal/header"
 	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/prefix"
@@ -210,13 +211,16 @@ type exchange struct {
 	chain   prefix.Chain
 	want    sched.Request
 
-	try      *attempt // the one under way
-	held     *heldReply
-	last     error // what the last attempt failed with
-	poisoned bool  // it broke a fresh connection after being sent whole, once
-	obs      llmapi.Stream
-	flushed  bool  // response headers have left
-	sent     int64 // body bytes that reached the client's connection
+	try            *attempt // the one under way
+	held           *heldReply
+	last           error // what the last attempt failed with
+	poisoned       bool  // it broke a fresh connection after being sent whole, once
+	obs            llmapi.Stream
+	fields         header.Fields // memory: of the answer
+	outgoingFields header.Fields // and of what a worker is sent
+	events         bool          // the answer is an event stream
+	flushed        bool          // response headers have left
+	sent           int64         // body bytes that reached the client's connection
 
 	facts Facts
 }
@@ -228,7 +232,6 @@ func (p *Proxy) begin(w http.ResponseWriter, r *http.Request) *exchange {
 	x.w = &x.down
 	x.want.Tried = tried
 	x.facts = Facts{ID: intake.RequestID(r.Header), Method: r.Method, Path: clip(r.URL.Path), Started: p.now(), Gaps: gaps, Outcome: OutcomeFailed}
-	w.Header()[headerRequestID] = []string{x.facts.ID}
 	p.budget.request()
 	return x
 }
@@ -265,6 +268,7 @@ func (x *exchange) fail(f *failure) {
 	x.facts.Outcome, x.facts.Error, x.facts.ErrorClass = f.outcome, f.message, f.class
 	if !x.flushed {
 		x.facts.Status = f.status
+		x.w.Header()[intake.HeaderRequestID] = []string{x.facts.ID}
 		if x.unread {
 			f.writeUnread(x.w, x.r, x.dialect, x.begun)
 		} else {
@@ -273,7 +277,7 @@ func (x *exchange) fail(f *failure) {
 		x.flushed = true
 		return
 	}
-	if strings.HasPrefix(x.w.Header().Get("Content-Type"), "text/event-stream") {
+	if x.events {
 		x.w.Write(llmapi.ErrorEvent(x.dialect, x.api, f.kind, f.message))
 		http.NewResponseController(x.w).Flush()
 	}

@@ -8,29 +8,11 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/warmpath/warmpath/internal/header"
 	"github.com/warmpath/warmpath/internal/intake"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func TestOnlyEndToEndHeadersGoOnToAWorker(t *testing.T) {
-	in := http.Header{
-		"Connection": {"close, X-Hop", "x-other"}, "X-Hop": {"1"}, "X-Other": {"1"}, "Keep-Alive": {"timeout=5"}, "Te": {"trailers"}, "Upgrade": {"h2c"},
-		"Content-Length": {"9"}, "Expect": {"100-continue"}, "X-Warmpath-Worker": {"a"}, "X_warmpath_worker": {"a"}, "X_Data_Parallel_Rank": {"1"}, "X-Data-Parallel-Rank": {"1"},
-		"X-Custom": {"1", "2"}, "Authorization": {"Bearer k"}, "Traceparent": {"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"},
-	}
-	out := requestHeaders(in, "id-1")
-	for name := range out {
-		switch name {
-		case "X-Custom", "Authorization", "Traceparent", "X-Request-Id":
-		default:
-			t.Errorf("%s goes on", name)
-		}
-	}
-	if len(out["X-Custom"]) != 2 || out.Get("Traceparent") != in.Get("Traceparent") || out.Get("X-Request-Id") != "id-1" {
-		t.Errorf("got %v", out)
-	}
-}
 
 func TestATraceIsTakenOverOnlyWhenItIsOne(t *testing.T) {
 	good := "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -92,7 +74,7 @@ func TestRetryAfterIsReadInSecondsOrAsADateAndBounded(t *testing.T) {
 		"": 0, "7": 7 * time.Second, " 3 ": 3 * time.Second, "-1": 0, "soon": 0, "99999999": time.Minute,
 		now.Add(20 * time.Second).Format(http.TimeFormat): 20 * time.Second, now.Add(-time.Hour).Format(http.TimeFormat): 0,
 	} {
-		if got := retryAfter(http.Header{"Retry-After": {text}}, now); got != want {
+		if got := retryAfter(header.Fields{{Name: "Retry-After", Value: text}}, now); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/gate"
+	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/upstream"
 )
@@ -127,9 +128,7 @@ func (p *Proxy) askForOwner(ctx context.Context, ref reference, model string, cl
 }
 
 func (p *Proxy) holds(ctx context.Context, e *gate.Endpoint, path string, client http.Header) bool {
-	h := http.Header{}
-	setCredential(h, e, client)
-	res, err := e.Client.Do(ctx, &upstream.Request{Method: http.MethodGet, Path: path, Header: h})
+	res, err := e.Client.Do(ctx, &upstream.Request{Method: http.MethodGet, Path: path, Header: intake.Credentials(e.Key, client)})
 	if err != nil {
 		return false
 	}

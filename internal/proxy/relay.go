@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/header"
+	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/upstream"
 )
@@ -24,6 +26,7 @@ func (x *exchange) relay(ctx context.Context, stay func() bool, res *upstream.Re
 	}
 	x.held, x.last = nil, nil
 	events := res.Status == http.StatusOK && isEventStream(res.Header)
+	x.events = x.events || events
 	if x.flushed && !events {
 		x.release(fleet.Failed)
 		return &failure{status: http.StatusBadGateway, kind: llmapi.KindUpstream, outcome: OutcomeFailed,
@@ -35,26 +38,32 @@ func (x *exchange) relay(ctx context.Context, stay func() bool, res *upstream.Re
 	return x.reply(ctx, stay, res)
 }
 
-func isEventStream(h http.Header) bool {
+func isEventStream(h header.Fields) bool {
 	t := h.Get("Content-Type")
 	return len(t) >= 17 && strings.EqualFold(t[:17], "text/event-stream")
 }
+
+// Names of the header fields that only the proxy reads or writes.
+const (
+	headerWorker   = "X-Warmpath-Worker"
+	headerDecision = "X-Warmpath-Decision"
+	headerSession  = "X-Session-Id"
+)
 
 // writeHead sends the response head. Named is whether the worker may be told: it must be certain to be the one that answers.
 func (x *exchange) writeHead(res *upstream.Response, named bool) {
 	if x.flushed {
 		return
 	}
-	h := x.w.Header()
-	responseHeaders(h, res.Header)
-	h[headerRequestID] = []string{x.facts.ID}
+	x.fields = intake.ToClient(x.fields[:0], res.Header)
+	x.fields.Add(intake.HeaderRequestID, x.facts.ID)
 	if named {
-		h[headerWorker] = []string{x.try.Worker.ID}
+		x.fields.Add(headerWorker, x.try.Worker.ID)
 		if x.p.o.ExplainHeaders {
-			h[headerDecision] = []string{explain(&x.try.Decision)}
+			x.fields.Add(headerDecision, explain(&x.try.Decision))
 		}
 	}
-	x.w.WriteHeader(res.Status)
+	x.down.WriteFields(res.Status, x.fields)
 	x.flushed = true
 }
 

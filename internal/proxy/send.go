@@ -12,6 +12,8 @@ import (
 
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
+	"github.com/warmpath/warmpath/internal/header"
+	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/upstream"
 )
@@ -22,7 +24,7 @@ const heldBytesMax = 64 << 10
 // heldReply is a worker's error reply, answered after all when no other worker does better.
 type heldReply struct {
 	status int
-	header http.Header
+	header header.Fields
 	body   []byte
 	worker string
 }
@@ -110,11 +112,8 @@ func (x *exchange) outgoing(a *attempt) *upstream.Request {
 			a.withholds = true
 		}
 	}
-	h := requestHeaders(x.r.Header, x.facts.ID)
-	setCredential(h, &a.Endpoint, x.r.Header)
-	if a.Rank != "" {
-		h[headerRank] = []string{a.Rank}
-	}
+	h := intake.ToWorker(x.outgoingFields[:0], intake.RequestFields(x.down.ResponseWriter, x.r, x.fields), intake.Toward{RequestID: x.facts.ID, Key: a.Key, Rank: a.Rank})
+	x.outgoingFields = h
 	out := &upstream.Request{Method: x.r.Method, Path: requestTarget(x.r.URL), Header: h, Body: body}
 	if rest := func() { x.p.gate.EnterRest(a.Attempt, x.chain) }; a.Decision.Entered < len(x.chain.Keys) {
 		out.Sent = func() { a.entering.Go(rest) } // beside the wait for the worker, which may be the shorter of the two
@@ -131,20 +130,6 @@ func (x *exchange) lighten() {
 	if x.body != nil && x.sent > 0 {
 		x.body, x.text, x.try.request.Body = nil, nil, nil
 	}
-}
-
-// setCredential puts the worker's own key in place of the client's, in every header an engine may look at.
-func setCredential(h http.Header, e *gate.Endpoint, client http.Header) {
-	if e.Key == "" {
-		for _, name := range []string{"Authorization", "X-Api-Key"} {
-			if v, ok := client[name]; ok {
-				h[name] = v
-			}
-		}
-		return
-	}
-	h["Authorization"] = []string{"Bearer " + e.Key}
-	delete(h, "X-Api-Key")
 }
 
 // broke sorts out a connection that failed: the client left, the worker left, or the worker is at fault.
@@ -286,9 +271,10 @@ func (x *exchange) writeHeld() error {
 		return &failure{status: h.status, kind: llmapi.KindUpstream, outcome: OutcomeFailed, message: "worker " + h.worker + " answered " + http.StatusText(h.status)}
 	}
 	if !x.flushed {
-		responseHeaders(x.w.Header(), h.header)
-		x.w.Header()[headerWorker] = []string{h.worker}
-		x.w.WriteHeader(h.status)
+		x.fields = intake.ToClient(x.fields[:0], h.header)
+		x.fields.Add(intake.HeaderRequestID, x.facts.ID)
+		x.fields.Add(headerWorker, h.worker)
+		x.down.WriteFields(h.status, x.fields)
 		x.flushed = true
 	}
 	n, _ := x.w.Write(h.body)
