@@ -22,8 +22,8 @@ const module = "github.com/warmpath/warmpath/"
 // A new room is added here, with its line in docs/ARCHITECTURE.md.
 var rooms = map[string][]string{
 	"fleet":      {},
-	"mold":       {},
-	"llmapi":     {"mold"},
+	"jsontext":   {},
+	"llmapi":     {"jsontext"},
 	"socket":     {},
 	"header":     {},
 	"life":       {},
@@ -53,7 +53,7 @@ var rooms = map[string][]string{
 }
 
 // pure are the rooms and files that decide: no goroutine, socket, clock or global random source.
-var pure = []string{"internal/fleet/", "internal/llmapi/", "internal/mold/", "internal/dialog/", "internal/prompt/", "internal/prefix/", "internal/kvindex/", "internal/cost/", "internal/sched/", "internal/engine/step.go", "internal/engine/stretch.go", "internal/engine/blocks.go", "internal/engine/tier.go"}
+var pure = []string{"internal/fleet/", "internal/llmapi/", "internal/jsontext/", "internal/dialog/", "internal/prompt/", "internal/prefix/", "internal/kvindex/", "internal/cost/", "internal/sched/", "internal/engine/step.go", "internal/engine/stretch.go", "internal/engine/blocks.go", "internal/engine/tier.go"}
 
 // impure are the imports that pure code may not have, and impureCalls the functions of packages it may otherwise use.
 var (

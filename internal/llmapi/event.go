@@ -1,6 +1,10 @@
 package llmapi
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/warmpath/warmpath/internal/jsontext"
+)
 
 // event is what one streamed event, or one whole reply, tells. Spans are raw string contents within its bytes.
 type event struct {
@@ -11,6 +15,12 @@ type event struct {
 	noChoices                 bool // "choices" is there and empty
 	hasUsage                  bool
 	counts                    tally
+	holes                     jsontext.Holes // scalars that change nothing by what they say
+}
+
+// common tells whether the event is nothing but one delta with content.
+func (e *event) common() bool {
+	return e.content == 1 && e.holes.Texts == 1 && !e.isError && e.counts == tally{}
 }
 
 // read fills e from data and tells whether data is a JSON object. What came before an error stays read.
@@ -70,6 +80,10 @@ func (e *event) field(s *scanner, key []byte, val int) (end int) {
 		e.errCode = word
 	case "message":
 		e.errText = word
+	default:
+		if c == '"' || c >= '0' && c <= '9' {
+			e.holes.Add(val, end, false)
+		}
 	}
 	return end
 }
@@ -125,6 +139,7 @@ func (e *event) delta(s *scanner, val, depth int) int {
 		end := s.value(val, depth)
 		if s.peek(val) == '"' && end > val+2 {
 			e.content++
+			e.holes.Add(val, end, true)
 		}
 		return end
 	}
@@ -135,8 +150,10 @@ func (e *event) delta(s *scanner, val, depth int) int {
 		switch string(m.key) {
 		case "content", "reasoning_content", "reasoning", "refusal", "text", "thinking", "partial_json", "tool_calls",
 			"function_call":
-			if c := s.peek(m.val); c == '"' || c == '[' || c == '{' {
-				some = some || m.i > m.val+2
+			if c := s.peek(m.val); !some && (c == '"' || c == '[' || c == '{') && m.i > m.val+2 {
+				if some = true; c == '"' {
+					e.holes.Add(m.val, m.i, true)
+				}
 			}
 		}
 	}

@@ -100,6 +100,11 @@ func (s *Stream) endEvent() verdict {
 // observe reads one event and tells whether it is nothing but the usage report of a stream.
 func (s *Stream) observe(data []byte) (usageOnly bool) {
 	s.Events++
+	if !s.errName && s.mold.Fits(data) {
+		s.Tokens++
+		s.FirstContent = true
+		return false
+	}
 	if finished(data) {
 		s.Done = true
 		return false
@@ -122,6 +127,9 @@ func (s *Stream) observe(data []byte) (usageOnly bool) {
 	s.FirstContent = s.Tokens > 0
 	s.counts.merge(&e.counts)
 	s.Usage = s.counts.usage(s.api)
+	if whole && e.common() && !s.Done && string(kind) != "ping" {
+		s.mold.Set(data, &e.holes)
+	}
 	return whole && e.noChoices && e.hasUsage && !e.isError
 }
 

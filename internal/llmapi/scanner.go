@@ -3,7 +3,8 @@ package llmapi
 import (
 	"encoding/binary"
 	"math/bits"
-	"unicode/utf8"
+
+	"github.com/warmpath/warmpath/internal/jsontext"
 )
 
 // DepthMax is how deep a body may nest. Python's parser gives up near 1,000 and recursive ones overflow their stack;
@@ -123,38 +124,19 @@ func (s *scanner) escape(i int) int {
 	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
 		return i + 2
 	case 'u':
-		r := s.hex4(i + 2)
+		r := jsontext.Hex4(s.b, i+2)
 		if r < 0 {
 			return s.fail(i, `\u without four hexadecimal digits`)
 		}
 		if r < 0xd800 || r > 0xdfff {
 			return i + 6
 		}
-		if low := s.hex4(i + 8); r < 0xdc00 && s.peek(i+6) == '\\' && s.peek(i+7) == 'u' && low >= 0xdc00 && low <= 0xdfff {
+		if low := jsontext.Hex4(s.b, i+8); r < 0xdc00 && s.peek(i+6) == '\\' && s.peek(i+7) == 'u' && low >= 0xdc00 && low <= 0xdfff {
 			return i + 12
 		}
 		return s.fail(i, "half of a surrogate pair")
 	}
 	return s.fail(i, "unknown escape in a string")
-}
-
-func (s *scanner) hex4(i int) rune {
-	if i+4 > len(s.b) {
-		return -1
-	}
-	var r rune
-	for _, c := range s.b[i : i+4] {
-		switch {
-		case c >= '0' && c <= '9':
-			c -= '0'
-		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			c = c | 0x20 - 'a' + 10
-		default:
-			return -1
-		}
-		r = r<<4 | rune(c)
-	}
-	return r
 }
 
 // value skips any value. depth is the number of containers already open around it. It keeps its own stack, one bit a
@@ -295,26 +277,12 @@ func (s *scanner) digits(i int) int {
 	return i
 }
 
-// utf8 checks the whole text, once, when a string was not ASCII: -1 when it is not UTF-8. The standard library's
-// Valid leaves its fast path at the first rune that is not ASCII and does not come back.
+// utf8 checks the whole text, once, when a string was not ASCII: -1 when it is not UTF-8.
 func (s *scanner) utf8() int {
-	if s.high&tops == 0 {
-		return len(s.b)
-	}
-	for i := 0; i < len(s.b); {
-		if i+8 <= len(s.b) && s.b[i] < utf8.RuneSelf {
-			i += bits.TrailingZeros64(binary.LittleEndian.Uint64(s.b[i:])&tops) >> 3 // 8 when there is none
-			continue
-		}
-		if s.b[i] < utf8.RuneSelf {
-			i++
-			continue
-		}
-		r, size := utf8.DecodeRune(s.b[i:])
-		if r == utf8.RuneError && size == 1 {
+	if s.high&tops != 0 {
+		if i := jsontext.NotUTF8(s.b); i >= 0 {
 			return s.fail(i, "invalid UTF-8")
 		}
-		i += size
 	}
 	return len(s.b)
 }

@@ -1,6 +1,10 @@
 package llmapi
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/warmpath/warmpath/internal/jsontext"
+)
 
 // eventBytesMax bounds what is kept of a stream in passing. A longer line or event is forwarded unobserved.
 const eventBytesMax = 1 << 20
@@ -23,6 +27,7 @@ type Stream struct {
 	withhold bool
 	counts   tally
 	event    event
+	mold     jsontext.Mold // of the latest common event: most that follow are like it
 
 	line     []byte // a line that began in an earlier Feed
 	over     byte   // first byte of that line when it is too long to keep
@@ -45,7 +50,7 @@ type Stream struct {
 // Reset prepares s for a new stream. withholdUsage drops the usage event that the client did not ask for.
 func (s *Stream) Reset(api API, withholdUsage bool) {
 	*s = Stream{
-		api: api, withhold: withholdUsage && (api == Chat || api == Completions),
+		mold: s.mold.Emptied(), api: api, withhold: withholdUsage && (api == Chat || api == Completions),
 		line: s.line[:0], dataKept: s.dataKept[:0], held: s.held[:0], out: s.out[:0],
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"math"
 	"strconv"
-	"strings"
-	"unicode/utf8"
+
+	"github.com/warmpath/warmpath/internal/jsontext"
 )
 
 // cursor steps through the members of an object or the elements of an array. After next, val is the index of a value's
@@ -79,7 +79,7 @@ func (c *cursor) name() bool {
 	}
 	c.key = s.b[start:end]
 	if s.escaped {
-		c.key = unescape(c.key)
+		c.key = jsontext.Unescape(c.key)
 	}
 	return true
 }
@@ -120,42 +120,11 @@ func (s *scanner) word(value Span) Span {
 	return absent
 }
 
-// unescape decodes the contents of a string that the scanner has accepted.
-func unescape(raw []byte) []byte {
-	out := make([]byte, 0, len(raw))
-	s := scanner{b: raw}
-	for i := 0; i < len(raw); {
-		c := raw[i]
-		if c != '\\' {
-			out = append(out, c)
-			i++
-			continue
-		}
-		c = raw[i+1]
-		if c == 'u' {
-			r := s.hex4(i + 2)
-			i += 6
-			if r >= 0xd800 && r <= 0xdfff {
-				r = (r-0xd800)<<10 + s.hex4(i+2) - 0xdc00 + 0x10000
-				i += 6
-			}
-			out = utf8.AppendRune(out, r)
-			continue
-		}
-		if at := strings.IndexByte("bfnrt", c); at >= 0 {
-			c = "\b\f\n\r\t"[at]
-		}
-		out = append(out, c)
-		i += 2
-	}
-	return out
-}
-
 // decode is the string whose raw contents these are. It returns old when that is the same, so that a pooled scan of
 // like requests allocates nothing.
 func decode(raw []byte, old string) string {
 	if bytes.IndexByte(raw, '\\') >= 0 {
-		raw = unescape(raw)
+		raw = jsontext.Unescape(raw)
 	}
 	if string(raw) == old {
 		return old
