@@ -12,7 +12,7 @@ MICRO   ?= .
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts unit e2e test release lint-packaging bench bench-peers microbench check generate
+.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts unit e2e e2e-page test release lint-packaging bench bench-peers microbench check generate
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,9 +32,14 @@ prove-fallback prove-load prove-unlike prove-errors prove-counts: build
 unit: ## every test that needs no download, under the race detector; one package at a time, since many watch the clock
 	CGO_ENABLED=1 go test -race -p 1 ./...
 
-e2e: build ## real llama.cpp servers and the official Python clients (180 MB the first time)
+e2e: build ## real llama.cpp servers, the official Python clients, the replay's page in Chromium (300 MB the first time)
 	scripts/e2e-install.sh
+	scripts/browser-install.sh
 	CGO_ENABLED=1 go test -race -tags e2e -count=1 -timeout 20m -v ./e2e
+
+e2e-page: build ## the replay's page in Chromium only; pictures of it are left in .cache/e2e/screens
+	scripts/browser-install.sh
+	go test -tags e2e -count=1 -v -run TheReplaysPage ./e2e
 
 test: unit e2e ## unit, then e2e
 

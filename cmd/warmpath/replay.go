@@ -184,12 +184,23 @@ func (o *replayOptions) base(c *sim.Config, p *replayPlan) (err error) {
 			return err
 		}
 	}
+	for _, f := range []struct {
+		flag  string
+		value float64
+	}{
+		{"first", float64(o.first)}, {"minutes", o.minutes}, {"regret", float64(o.regret)}, {"parallel", float64(o.parallel)},
+		{"jitter", o.jitter.Seconds()}, {"event-delay", o.eventDelay.Seconds()}, {"worker-price", o.workerPrice},
+	} {
+		if !(f.value >= 0) {
+			return fmt.Errorf("--%s %g is below 0", f.flag, f.value)
+		}
+	}
 	c.SLO, err = parseSLO(o.slo)
 	switch {
 	case err != nil:
 		return err
-	case o.seeds < 1 || o.first < 0 || o.minutes < 0 || o.regret < 0 || o.parallel < 0 || o.jitter < 0 || o.eventDelay < 0 || o.workerPrice < 0:
-		return errors.New("--seeds is at least 1; --first, --minutes, --regret, --parallel, --jitter, --event-delay and --worker-price are not below 0")
+	case o.seeds < 1:
+		return fmt.Errorf("--seeds %d; it is at least 1", o.seeds)
 	case o.first > 0 && o.half != "" && p.trace.Sessions:
 		return errors.New("--first counts requests, --half splits by session: use one of them")
 	}
@@ -211,25 +222,31 @@ func (o *replayOptions) lists(s *sweep.Sweep, t *traces.Trace) (err error) {
 	if o.policies != "all" {
 		s.Policies = strings.Split(o.policies, ",")
 	}
-	for _, name := range s.Policies {
+	for i, name := range s.Policies {
+		if slices.Contains(s.Policies[:i], name) {
+			return fmt.Errorf("--policies: %s is named twice", name)
+		}
 		if sched.Policies[name] == nil {
 			return fmt.Errorf("--policies: unknown policy %q; there are: %s, or all", name, strings.Join(sched.PolicyNames(), ", "))
 		}
 	}
 	number := func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }
-	if s.Rates, err = parseList("rate", o.rates, number, func(v float64) bool { return v > 0 && v <= 1e6 }); err != nil {
+	if s.Rates, err = parseList("rate", o.rates, "a number above 0, at most a million", number, func(v float64) bool { return v > 0 && v <= 1e6 }); err != nil {
 		return err
 	}
-	if s.Workers, err = parseList("workers", o.workers, strconv.Atoi, func(v int) bool { return v >= 1 && v <= 1000 }); err != nil {
+	count := func(flag, text string, most int) (list []int) {
+		if err == nil {
+			list, err = parseList(flag, text, fmt.Sprintf("a number from 1 to %d", most), strconv.Atoi, func(v int) bool { return v >= 1 && v <= most })
+		}
+		return list
+	}
+	s.Workers = count("workers", o.workers, 1000)
+	s.AtOnce = count("at-once", o.atOnce, 100_000)
+	s.Replicas = count("replicas", o.replicas, 100)
+	if err != nil {
 		return err
 	}
-	if s.AtOnce, err = parseList("at-once", o.atOnce, strconv.Atoi, func(v int) bool { return v >= 1 && v <= 100_000 }); err != nil {
-		return err
-	}
-	if s.Replicas, err = parseList("replicas", o.replicas, strconv.Atoi, func(v int) bool { return v >= 1 && v <= 100 }); err != nil {
-		return err
-	}
-	if s.ViewDelays, err = parseList("view-delay", o.delays, time.ParseDuration, func(v time.Duration) bool { return v >= 0 && v <= time.Hour }); err != nil {
+	if s.ViewDelays, err = parseList("view-delay", o.delays, "a time like 0.5s, at most an hour", time.ParseDuration, func(v time.Duration) bool { return v >= 0 && v <= time.Hour }); err != nil {
 		return err
 	}
 	switch {
@@ -241,14 +258,18 @@ func (o *replayOptions) lists(s *sweep.Sweep, t *traces.Trace) (err error) {
 	return nil
 }
 
-func parseList[T any](flag, text string, parse func(string) (T, error), valid func(T) bool) (list []T, err error) {
+// parseList reads values with commas between them, none twice; what says what one is.
+func parseList[T comparable](flag, text, what string, parse func(string) (T, error), valid func(T) bool) (list []T, err error) {
 	if text == "" {
 		return nil, nil
 	}
 	for part := range strings.SplitSeq(text, ",") {
 		v, err := parse(strings.TrimSpace(part))
 		if err != nil || !valid(v) {
-			return nil, fmt.Errorf("--%s %q: %q is not a value for it", flag, text, part)
+			return nil, fmt.Errorf("--%s %q: %q is not %s", flag, text, part, what)
+		}
+		if slices.Contains(list, v) {
+			return nil, fmt.Errorf("--%s %q: %s is there twice", flag, text, part)
 		}
 		list = append(list, v)
 	}
@@ -261,12 +282,16 @@ func parseSLO(text string) (s sim.SLO, err error) {
 	if text == "" {
 		return s, nil
 	}
-	known := []string{"ttft", "tpot", "e2e", "share"}
+	known, given := []string{"ttft", "tpot", "e2e", "share"}, map[string]bool{}
 	for part := range strings.SplitSeq(text, ",") {
 		key, value, _ := strings.Cut(strings.TrimSpace(part), "=")
 		if !slices.Contains(known, key) {
 			return s, fmt.Errorf("--slo %q: unknown key %q; there are: %s", text, key, strings.Join(known, ", "))
 		}
+		if given[key] {
+			return s, fmt.Errorf("--slo %q: %s is there twice", text, key)
+		}
+		given[key] = true
 		if key == "share" {
 			if s.Share, err = strconv.ParseFloat(value, 64); err != nil || !(s.Share > 0 && s.Share <= 1) {
 				return s, fmt.Errorf("--slo %q: share %q is not above 0 and at most 1", text, value)

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/sim"
 	"github.com/warmpath/warmpath/internal/sweep"
 	"github.com/warmpath/warmpath/internal/traces"
@@ -107,18 +110,43 @@ func (p *replayPlan) knees(rows []*sweep.Row) (all []knee) {
 // printKnees says how far each policy goes, and what that is worth.
 func (p *replayPlan) printKnees(w io.Writer, rows []*sweep.Row) {
 	knees := p.knees(rows)
-	fmt.Fprintf(w, "highest rate at which %.0f %% of requests are good (--slo %s)\n", 100*p.sweep.Base.SLO.Share, p.options.slo)
+	fmt.Fprintf(w, "highest rate at which %g %% of requests are good (--slo %s)\n%-16s", 100*p.sweep.Base.SLO.Share, p.options.slo, "policy")
+	var sizes []int
 	for _, k := range knees {
-		fmt.Fprintf(w, "%-16s %4d workers  %s\n", k.policy, k.workers, k)
+		if !slices.Contains(sizes, k.workers) {
+			sizes = append(sizes, k.workers)
+			fmt.Fprintf(w, " %20s", fmt.Sprintf("%d workers", k.workers))
+		}
 	}
+	for _, policy := range p.sweep.Policies {
+		fmt.Fprintf(w, "\n%-16s", policy)
+		for _, k := range knees {
+			if k.policy == policy {
+				fmt.Fprintf(w, " %20s", k)
+			}
+		}
+	}
+	fmt.Fprintln(w)
 	for _, s := range p.savings(knees) {
 		fmt.Fprintln(w, s)
 	}
 	fmt.Fprintln(w)
 }
 
-// savings compares the fewest workers with which each policy holds a rate.
+// own is the policy that others are held against.
+func (p *replayPlan) own() string {
+	if slices.Contains(p.sweep.Policies, sched.DefaultPolicy) {
+		return sched.DefaultPolicy
+	}
+	return p.sweep.Policies[0]
+}
+
+// savings says what holding the SLO takes less under our own policy: of workers where sizes of the fleet were replayed, else of worker-hours
+// for the same traffic, by the rates that each policy holds.
 func (p *replayPlan) savings(knees []knee) (lines []string) {
+	if len(p.sweep.Workers) < 2 {
+		return p.savingsByRate(knees)
+	}
 	for _, rate := range p.sweep.Rates {
 		fewest := map[string]int{}
 		for _, k := range knees {
@@ -126,22 +154,45 @@ func (p *replayPlan) savings(knees []knee) (lines []string) {
 				fewest[k.policy] = k.workers
 			}
 		}
-		ours, ok := fewest[p.sweep.Policies[0]]
-		if i := slices.Index(p.sweep.Policies, "warm-cost"); i >= 0 {
-			ours, ok = fewest["warm-cost"]
-		}
+		ours, ok := fewest[p.own()]
 		if !ok {
 			continue
 		}
+		under := map[int][]string{}
 		for _, policy := range p.sweep.Policies {
-			if n, ok := fewest[policy]; ok && n > ours {
-				line := fmt.Sprintf("rate %g: %d workers instead of %d under %s", rate, ours, n, policy)
-				if p.options.workerPrice > 0 {
-					line += fmt.Sprintf(", %.2f an hour less", p.options.workerPrice*float64(n-ours))
-				}
-				lines = append(lines, line)
+			if n := fewest[policy]; n > ours {
+				under[n] = append(under[n], policy)
 			}
+		}
+		for _, n := range slices.Sorted(maps.Keys(under)) {
+			lines = append(lines, fmt.Sprintf("rate %g: %d workers instead of %d under %s: %s", rate, ours, n, strings.Join(under[n], ", "), p.worth(float64(n-ours))))
 		}
 	}
 	return lines
+}
+
+// savingsByRate goes by how much less a worker does under other policies.
+func (p *replayPlan) savingsByRate(knees []knee) (lines []string) {
+	i := slices.IndexFunc(knees, func(k knee) bool { return k.policy == p.own() })
+	if i < 0 || knees[i].rate == 0 {
+		return nil
+	}
+	ours := knees[i]
+	for _, k := range knees {
+		if k.rate > 0 && k.rate < ours.rate && k.workers == ours.workers {
+			lines = append(lines, fmt.Sprintf("%s holds rate %s, %s %s: for the same traffic about %.0f %% fewer workers, %s",
+				ours.policy, ours, k.policy, k, 100*(1-k.rate/ours.rate), p.worth(float64(k.workers)*(1-k.rate/ours.rate))))
+		}
+	}
+	return lines
+}
+
+// worth is what so many workers come to.
+func (p *replayPlan) worth(workers float64) string {
+	const hours = 24
+	s := fmt.Sprintf("%.0f worker-hours a day less", hours*workers)
+	if price := p.options.workerPrice; price > 0 {
+		s += fmt.Sprintf(", %.2f a day at --worker-price %g", price*hours*workers, price)
+	}
+	return s
 }

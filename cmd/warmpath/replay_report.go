@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/warmpath/warmpath/internal/report"
-	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/sweep"
 )
 
@@ -15,10 +13,7 @@ import (
 func (p *replayPlan) report(rows []*sweep.Row) (err error) {
 	in := report.Input{
 		Title: "Replay of " + filepath.Base(p.trace.Name), Command: p.command, Rows: rows, SLO: p.sweep.Base.SLO, SLOText: p.options.slo,
-		Ours: p.sweep.Policies[0],
-	}
-	if slices.Contains(p.sweep.Policies, sched.DefaultPolicy) {
-		in.Ours = sched.DefaultPolicy
+		Ours: p.own(),
 	}
 	if in.SLO.Set() {
 		knees := p.knees(rows)

@@ -44,7 +44,10 @@ func (p *replayPlan) run(ctx context.Context, stdout, stderr io.Writer) error {
 		p.sweep.Base.SampleEvery = p.sampleEvery(ctx)
 	}
 	runs := p.sweep.Runs()
-	stop := p.progress(stderr, runs, began)
+	stop := func() {}
+	if !p.options.quiet {
+		stop = progress(stderr, "replay", runs, began)
+	}
 	lines := p.lines(stdout)
 	done := 0
 	err := sweep.Do(ctx, runs, p.options.parallel, func(r *sweep.Run) {
@@ -103,9 +106,9 @@ func (p *replayPlan) sampleEvery(ctx context.Context) time.Duration {
 }
 
 // progress keeps a line on the terminal that says how far the runs are, until the returned function is called.
-func (p *replayPlan) progress(w io.Writer, runs []*sweep.Run, began time.Time) (stop func()) {
+func progress(w io.Writer, name string, runs []*sweep.Run, began time.Time) (stop func()) {
 	file, ok := w.(*os.File)
-	if info, err := statOf(file, ok); p.options.quiet || err != nil || info.Mode()&os.ModeCharDevice == 0 {
+	if info, err := statOf(file, ok); err != nil || info.Mode()&os.ModeCharDevice == 0 {
 		return func() {}
 	}
 	end, ended := make(chan struct{}), make(chan struct{})
@@ -119,7 +122,7 @@ func (p *replayPlan) progress(w io.Writer, runs []*sweep.Run, began time.Time) (
 				fmt.Fprint(w, "\r\x1b[K")
 				return
 			case <-tick.C:
-				fmt.Fprintf(w, "\r\x1b[K%s", progressLine(runs, time.Since(began)))
+				fmt.Fprintf(w, "\r\x1b[K%s", progressLine(name, runs, time.Since(began)))
 			}
 		}
 	}()
@@ -133,14 +136,14 @@ func statOf(f *os.File, ok bool) (os.FileInfo, error) {
 	return f.Stat()
 }
 
-func progressLine(runs []*sweep.Run, took time.Duration) string {
+func progressLine(name string, runs []*sweep.Run, took time.Duration) string {
 	done := 0
 	for _, r := range runs {
 		if r.Done() {
 			done++
 		}
 	}
-	line := fmt.Sprintf("replay: %d of %d runs, %.1f virtual hours a second", done, len(runs), sweep.Virtual(runs).Hours()/took.Seconds())
+	line := fmt.Sprintf("%s: %d of %d runs, %.1f virtual hours a second", name, done, len(runs), sweep.Virtual(runs).Hours()/took.Seconds())
 	if done > 0 {
 		left := time.Duration(float64(took) * float64(len(runs)-done) / float64(done))
 		line += fmt.Sprintf(", about %v left", left.Round(time.Second))

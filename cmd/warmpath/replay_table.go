@@ -43,6 +43,7 @@ type replayLine struct {
 	Prefilled     int64   `json:"prefilled_tokens"`
 	Generated     int64   `json:"generated_tokens"`
 	GoodShare     float64 `json:"good_share"`
+	Goodput       float64 `json:"goodput_rps"`
 	Price         float64 `json:"price"`
 	BoundTTFTMean float64 `json:"bound_ttft_mean_ms"`
 	BoundTPOTMean float64 `json:"bound_tpot_mean_ms"`
@@ -64,7 +65,7 @@ func (p *replayPlan) line(r *sweep.Run) replayLine {
 		TTFTMean: ms * x.TTFT.Mean(), TTFTP50: ms * x.TTFT.Quantile(0.5), TTFTP90: ms * x.TTFT.Quantile(0.9), TTFTP99: ms * x.TTFT.Quantile(0.99),
 		TPOTMean: ms * x.TPOT.Mean(), TPOTP99: ms * x.TPOT.Quantile(0.99), E2EMean: ms * x.E2E.Mean(), E2EP99: ms * x.E2E.Quantile(0.99),
 		SessionMean: x.Session.Mean(), Makespan: x.Makespan.Seconds(), HitRate: x.HitRate(), Declined: x.Declined, BusiestMean: x.Spread(),
-		Preemptions: x.Preemptions, Prefilled: x.PrefilledTokens, Generated: x.GeneratedTokens, GoodShare: x.GoodShare(), Price: p.price(x),
+		Preemptions: x.Preemptions, Prefilled: x.PrefilledTokens, Generated: x.GeneratedTokens, GoodShare: x.GoodShare(), Goodput: x.Goodput(), Price: p.price(x),
 		BoundTTFTMean: ms * b.TTFT, BoundTPOTMean: ms * b.TPOT, BoundE2EMean: ms * b.E2E, BoundSession: b.Session,
 		BoundHit: b.HitRate, PooledHit: b.PooledHitRate, BestHit: b.BestHitRate, LeastPrefill: b.PrefillSeconds,
 	}
@@ -158,10 +159,10 @@ func (p *replayPlan) heading(w io.Writer, r *sweep.Row) {
 			fmt.Fprintf(w, ", %.3f in the room there is, %.3f by age", b.BestHitRate, b.PooledHitRate)
 		}
 		if b.Session > 0 {
-			fmt.Fprintf(w, "; a session in %.0f s", b.Session)
+			fmt.Fprintf(w, "; a session in %.1f s", b.Session)
 		}
 		if b.Makespan > 0 {
-			fmt.Fprintf(w, ", all in %.0f min", b.Makespan/60)
+			fmt.Fprintf(w, ", all in %.1f min", b.Makespan/60)
 		}
 		if b.Utilisation > 0 {
 			fmt.Fprintf(w, "; prefill fills %.0f %% of the time", 100*b.Utilisation)

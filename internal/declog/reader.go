@@ -51,6 +51,9 @@ func (d *Reader) Next(r *Record) error {
 		if err := json.Unmarshal(line, &version); err != nil {
 			return &LineError{d.line, err}
 		}
+		if version.V == 0 {
+			return &LineError{d.line, errors.New(`no "v": this is no record of a decision log`)}
+		}
 		if version.V < 1 || version.V > Version {
 			return &LineError{d.line, fmt.Errorf("version %d; this reader knows 1 to %d", version.V, Version)}
 		}

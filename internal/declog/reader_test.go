@@ -46,7 +46,7 @@ func TestATornLineCostsNobodyElse(t *testing.T) {
 func TestTheReaderNamesWhatItCannotRead(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"v":2}`:                                 "line 1: version 2; this reader knows 1 to 1",
-		"\n\n" + `{}`:                             "line 3: version 0",
+		"\n\n" + `{}`:                             `line 3: no "v"`,
 		`{"v":1,"blocks":[[1]]}`:                  "is not [first,count]",
 		`{"v":1,"blocks":[[1,999999999]]}`:        "is not [first,count]",
 		strings.Repeat("x", lineBytesMax+100_000): "longer than",

@@ -4,7 +4,6 @@
 package report
 
 import (
-	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -47,6 +46,7 @@ type line struct {
 type chart struct {
 	Caption string
 	Drawing template.HTML
+	Note    string
 }
 
 type key struct {
@@ -56,35 +56,41 @@ type key struct {
 
 // point is the part of the page about one point.
 type point struct {
-	Name, Possible string
-	Columns        []string
-	Rows           []line
-	Times          []chart
-	Hits, Course   chart
-	Loads          []chart
+	ID, Name, Verdict, Possible string
+	Summary                     []string // its row in the table of all points
+	Legend                      []key
+	Columns                     []string
+	Rows                        []line
+	Charts, Times, Loads        []chart
+	Most                        int // requests on one worker at once, of Loads
 }
 
 type view struct {
-	Title, Headline, Command, SLO string
-	Measures                      []string
-	Standings                     []line
-	Legend                        []key
-	Goodput                       []chart
-	Knees                         []line
-	Savings                       []string
-	Points                        []point
+	Title, Headline, Command, SLO, Ours string
+	Measures                            []string
+	Standings                           []line
+	Legend                              []key
+	Goodput                             []chart
+	KneeColumns                         []string
+	Knees                               []line
+	Savings                             []string
+	Points                              []point
 }
 
 // coloured is how many policies have a colour of their own, beside ours: the best.
 const coloured = 6
 
+// rest is the colour of those that have none.
+const rest = "var(--rest)"
+
 // palette gives each policy its colour.
 type palette map[string]string
 
-func colours(in *Input, standings []sweep.Standing) palette {
-	p := palette{}
-	n := 0
+func colours(in *Input, standings []sweep.Standing) (p palette, legend []key) {
+	p = palette{}
+	n, others := 0, false
 	for _, s := range standings {
+		name := s.Policy
 		switch {
 		case s.Policy == in.Ours:
 			p[s.Policy] = "var(--ours)"
@@ -92,10 +98,15 @@ func colours(in *Input, standings []sweep.Standing) palette {
 			n++
 			p[s.Policy] = fmt.Sprintf("var(--c%d)", n)
 		default:
-			p[s.Policy] = "var(--rest)"
+			p[s.Policy], name = rest, "the others"
+			if others {
+				continue
+			}
+			others = true
 		}
+		legend = append(legend, key{name, template.CSS(p[s.Policy])})
 	}
-	return p
+	return p, legend
 }
 
 // Write writes the page. Rows are in the order of their points.
@@ -105,8 +116,8 @@ func Write(w io.Writer, in Input) error {
 		return err
 	}
 	standings := sweep.Standings(in.Rows)
-	p := colours(&in, standings)
-	v := view{Title: in.Title, Command: in.Command, SLO: in.SLOText, Savings: in.Savings, Headline: headline(&in)}
+	p, legend := colours(&in, standings)
+	v := view{Title: in.Title, Command: in.Command, SLO: in.SLOText, Ours: in.Ours, Savings: in.Savings, Legend: legend}
 	for _, m := range sweep.Measures {
 		v.Measures = append(v.Measures, m.Name)
 	}
@@ -116,27 +127,52 @@ func Write(w io.Writer, in Input) error {
 			l.Cells = append(l.Cells, fmt.Sprintf("%.3f / %.2f", s.Geometric[i], s.Worst[i]))
 		}
 		v.Standings = append(v.Standings, l)
-		name := s.Policy
-		if p[name] == "var(--rest)" {
-			name = "the others"
-		}
-		if n := len(v.Legend); n == 0 || v.Legend[n-1].Name != name {
-			v.Legend = append(v.Legend, key{name, template.CSS(p[s.Policy])})
-		}
 	}
 	if len(v.Standings) < 2 {
 		v.Standings = nil
 	}
 	if in.SLO.Set() {
 		v.Goodput = goodput(&in, p)
-		for _, k := range in.Knees {
-			v.Knees = append(v.Knees, line{k.Policy, []string{fmt.Sprint(k.Workers), k.Rate}, k.Policy == in.Ours})
-		}
+		v.KneeColumns, v.Knees = knees(&in)
 	}
-	for _, rows := range byPoint(in.Rows) {
-		v.Points = append(v.Points, describe(&in, rows, p))
+	for i, rows := range byPoint(in.Rows) {
+		x := describe(&in, rows, p)
+		x.ID, x.Legend = fmt.Sprintf("point%d", i+1), legend
+		v.Points = append(v.Points, x)
+	}
+	v.Headline = v.Points[0].Verdict
+	if n := len(v.Points); n > 1 {
+		v.Headline = overall(&in, standings, n)
 	}
 	return tree.Execute(w, v)
+}
+
+// overall says what ours made of all points.
+func overall(in *Input, standings []sweep.Standing, points int) string {
+	i := slices.IndexFunc(standings, func(s sweep.Standing) bool { return s.Policy == in.Ours })
+	if s := standings[max(i, 0)]; len(standings) > 1 {
+		return fmt.Sprintf("%s over %d points and %d policies: the mean TTFT is %.2f times that of the best policy of each point, at worst %.2f; the mean E2E %.2f, at worst %.2f.",
+			s.Policy, points, len(standings), s.Geometric[0], s.Worst[0], s.Geometric[2], s.Worst[2])
+	}
+	return fmt.Sprintf("%s at %d points.", in.Ours, points)
+}
+
+// knees is the table of the highest rates: a row a policy, a column a size of the fleet.
+func knees(in *Input) (columns []string, rows []line) {
+	var sizes []int
+	for _, k := range in.Knees {
+		if !slices.Contains(sizes, k.Workers) {
+			sizes = append(sizes, k.Workers)
+			columns = append(columns, fmt.Sprintf("%d workers", k.Workers))
+		}
+		i := slices.IndexFunc(rows, func(l line) bool { return l.Name == k.Policy })
+		if i < 0 {
+			rows = append(rows, line{Name: k.Policy, Ours: k.Policy == in.Ours})
+			i = len(rows) - 1
+		}
+		rows[i].Cells = append(rows[i].Cells, k.Rate)
+	}
+	return columns, rows
 }
 
 func byPoint(rows []*sweep.Row) (points [][]*sweep.Row) {
@@ -149,114 +185,4 @@ func byPoint(rows []*sweep.Row) (points [][]*sweep.Row) {
 	return points
 }
 
-// headline says what ours made of what was possible, at the first point.
-func headline(in *Input) string {
-	i := slices.IndexFunc(in.Rows, func(r *sweep.Row) bool { return r.Policy == in.Ours })
-	if i < 0 {
-		i = 0
-	}
-	r := in.Rows[i]
-	b := r.Results[0].Bounds
-	reachable := b.BestHitRate
-	if reachable == 0 {
-		reachable = b.HitRate
-	}
-	text := fmt.Sprintf("%s at %s: mean TTFT %.3f s, hit rate %.3f", r.Policy, r.At, mean(r, func(x *sim.Result) float64 { return x.TTFT.Mean() }), mean(r, (*sim.Result).HitRate))
-	if reachable > 0 {
-		text += fmt.Sprintf(" of %.3f reachable", reachable)
-	}
-	if b.TTFT > 0 {
-		text += fmt.Sprintf(", mean TTFT %.2f times the bound", mean(r, func(x *sim.Result) float64 { return x.TTFT.Mean() })/b.TTFT)
-	}
-	return text + "."
-}
-
 func mean(r *sweep.Row, f func(*sim.Result) float64) float64 { return r.Of(f).Mean }
-
-// describe makes a point's part of the page.
-func describe(in *Input, rows []*sweep.Row, p palette) point {
-	first := rows[0].Results[0]
-	b := first.Bounds
-	v := point{
-		Name:     rows[0].At.String(),
-		Possible: fmt.Sprintf("%d requests, %d refused that fit on no worker, %d seeds.", first.Finished, first.Refused, len(rows[0].Results)),
-		Columns:  []string{"policy", "TTFT mean s", "p50", "p99", "/ bound", "TPOT ms", "E2E s", "hit rate", "declined", "busiest / mean"},
-	}
-	if b.TTFT > 0 {
-		v.Possible += fmt.Sprintf(" Possible: mean TTFT above %.3f s, TPOT %.1f ms, E2E %.2f s; hit rate %.3f", b.TTFT, 1e3*b.TPOT, b.E2E, b.HitRate)
-		if b.BestHitRate > 0 {
-			v.Possible += fmt.Sprintf(", %.3f in the room there is, %.3f by age", b.BestHitRate, b.PooledHitRate)
-		}
-		v.Possible += "."
-	}
-	if in.SLO.Set() {
-		v.Columns = append(v.Columns, "good")
-	}
-	for _, r := range rows {
-		v.Rows = append(v.Rows, cells(in, r))
-	}
-	for _, t := range []struct {
-		caption string
-		of      func(*sim.Result) *sim.Distribution
-		bound   float64
-	}{
-		{"time to the first token, s", func(x *sim.Result) *sim.Distribution { return &x.TTFT }, 0},
-		{"time per output token, s", func(x *sim.Result) *sim.Distribution { return &x.TPOT }, b.TPOT},
-		{"end to end, s", func(x *sim.Result) *sim.Distribution { return &x.E2E }, 0},
-	} {
-		v.Times = append(v.Times, chart{t.caption, shares(rows, p, in.Ours, t.of)})
-	}
-	v.Hits = chart{"hit rate", hits(rows, p, b)}
-	v.Course = chart{"mean TTFT of the requests that came then, s, over minutes", course(rows, p, in.Ours)}
-	for _, r := range notable(in, rows) {
-		if len(r.Results[0].Samples) > 1 {
-			v.Loads = append(v.Loads, chart{r.Policy, loads(r.Results[0])})
-		}
-	}
-	return v
-}
-
-// notableMax is for how many policies the load of each worker is drawn: with all of them the page would be megabytes.
-const notableMax = 4
-
-// notable are ours and the best others by mean TTFT.
-func notable(in *Input, rows []*sweep.Row) []*sweep.Row {
-	best := slices.Clone(rows)
-	slices.SortStableFunc(best, func(a, b *sweep.Row) int {
-		if (a.Policy == in.Ours) != (b.Policy == in.Ours) {
-			return map[bool]int{true: -1, false: 1}[a.Policy == in.Ours]
-		}
-		ttft := func(x *sim.Result) float64 { return x.TTFT.Mean() }
-		return cmp.Compare(mean(a, ttft), mean(b, ttft))
-	})
-	return best[:min(len(best), notableMax)]
-}
-
-func cells(in *Input, r *sweep.Row) line {
-	ttft := mean(r, func(x *sim.Result) float64 { return x.TTFT.Mean() })
-	over := "-"
-	if b := r.Results[0].Bounds.TTFT; b > 0 {
-		over = fmt.Sprintf("%.2f", ttft/b)
-	}
-	l := line{Name: r.Policy, Ours: r.Policy == in.Ours, Cells: []string{
-		figure(r.Of(func(x *sim.Result) float64 { return x.TTFT.Mean() }), 3),
-		fmt.Sprintf("%.3f", mean(r, func(x *sim.Result) float64 { return x.TTFT.Quantile(0.5) })),
-		fmt.Sprintf("%.2f", mean(r, func(x *sim.Result) float64 { return x.TTFT.Quantile(0.99) })), over,
-		figure(r.Of(func(x *sim.Result) float64 { return 1e3 * x.TPOT.Mean() }), 1),
-		figure(r.Of(func(x *sim.Result) float64 { return x.E2E.Mean() }), 2),
-		fmt.Sprintf("%.3f", mean(r, (*sim.Result).HitRate)),
-		fmt.Sprintf("%.0f", mean(r, func(x *sim.Result) float64 { return float64(x.Declined) })),
-		fmt.Sprintf("%.2f", mean(r, (*sim.Result).Spread)),
-	}}
-	if in.SLO.Set() {
-		l.Cells = append(l.Cells, fmt.Sprintf("%.3f", mean(r, (*sim.Result).GoodShare)))
-	}
-	return l
-}
-
-func figure(f sweep.Figure, digits int) string {
-	if f.Spread > 0 {
-		return fmt.Sprintf("%.*f ±%.*f", digits, f.Mean, digits, f.Spread)
-	}
-	return fmt.Sprintf("%.*f", digits, f.Mean)
-}

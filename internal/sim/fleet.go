@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -98,6 +100,19 @@ func NewProfileFile(p cost.Profile) ProfileFile {
 	return ProfileFile{p.Name, k.A, k.B, k.C, k.D0, k.D1, k.D2, p.KVTokensMax, p.BatchMax, p.ChunkTokens, p.BlockTokens, p.TierTokensMax, 1000 * p.TierSeconds}
 }
 
+const profileKeys = "name, a_ms, b_ms, c_ms, d0_ms, d1_ms, d2_ms, kv_tokens, batch_max, chunk_tokens, block_tokens, tier_tokens, tier_load_ms"
+
+// lineOf is where decoding stopped.
+func lineOf(text []byte, d *json.Decoder, err error) int {
+	at := d.InputOffset()
+	if syntax := new(json.SyntaxError); errors.As(err, &syntax) {
+		at = syntax.Offset
+	} else if kind := new(json.UnmarshalTypeError); errors.As(err, &kind) {
+		at = kind.Offset
+	}
+	return 1 + bytes.Count(text[:min(max(int(at), 0), len(text))], []byte("\n"))
+}
+
 // ReadProfile reads a profile from a JSON file. Limits that it does not name are those of the published profiles.
 func ReadProfile(path string) (cost.Profile, error) {
 	text, err := os.ReadFile(path)
@@ -106,10 +121,10 @@ func ReadProfile(path string) (cost.Profile, error) {
 	}
 	usual := cost.Profiles["h100-8b"]
 	f := ProfileFile{KVTokensMax: usual.KVTokensMax, BatchMax: usual.BatchMax, ChunkTokens: usual.ChunkTokens, BlockTokens: usual.BlockTokens}
-	d := json.NewDecoder(strings.NewReader(string(text)))
+	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&f); err != nil {
-		return cost.Profile{}, fmt.Errorf("profile %s: %w", path, err)
+		return cost.Profile{}, fmt.Errorf("profile %s, line %d: %w; there are: %s", path, lineOf(text, d, err), err, profileKeys)
 	}
 	for what, v := range map[string]float64{"a_ms": f.A, "c_ms": f.C, "d1_ms": f.D1, "d2_ms": f.D2, "tier_load_ms": f.TierLoad, "tier_tokens": float64(f.TierTokens)} {
 		if v < 0 {

@@ -83,6 +83,9 @@ func (r *Result) GoodShare() float64 {
 	return ratio(float64(r.Good), float64(r.Finished+r.Refused))
 }
 
+// Goodput is the requests a second that met the SLO, over the whole run.
+func (r *Result) Goodput() float64 { return ratio(float64(r.Good), r.Makespan.Seconds()) }
+
 func ratio(a, b float64) float64 {
 	if b == 0 {
 		return 0

@@ -76,10 +76,13 @@ func (a *azure) parse(line []byte, into []Request) ([]Request, error) {
 	if err != nil {
 		return into, fmt.Errorf("timestamp %q is not like 2023-11-16 18:17:03.9799600", fields[0])
 	}
-	prompt, err1 := strconv.Atoi(fields[1])
-	output, err2 := strconv.Atoi(strings.TrimSpace(fields[2]))
-	if err := errors.Join(err1, err2); err != nil {
-		return into, err
+	prompt, err := strconv.Atoi(strings.TrimSpace(fields[1]))
+	if err != nil {
+		return into, fmt.Errorf("ContextTokens %q is no number of tokens", fields[1])
+	}
+	output, err := strconv.Atoi(strings.TrimSpace(fields[2]))
+	if err != nil {
+		return into, fmt.Errorf("GeneratedTokens %q is no number of tokens", fields[2])
 	}
 	if err := checkLengths(prompt, output); err != nil {
 		return into, err

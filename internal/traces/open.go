@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +35,9 @@ func Open(name string, o Options) (*Trace, error) {
 		return generate(name, kind, settings)
 	}
 	head, err := peek(name)
+	if kind, _, made := strings.Cut(name, ":"); made && errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%w; no generator is called %q either, there are: %s", err, kind, strings.Join(slices.Sorted(maps.Keys(generators)), ", "))
+	}
 	if err != nil {
 		return nil, err
 	}
