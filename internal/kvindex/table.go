@@ -1,0 +1,163 @@
+package kvindex
+
+import "math/bits"
+
+// table finds node numbers by a 64-bit hash. It keeps no keys: a line holds eight bits of each entry's hash and its node's number, and
+// the caller compares what the node says, which it has to read anyway. That is 5.3 bytes an entry, instead of 12 or 16 with the keys.
+//
+// Entries stand in their home line, or, as long as that is full, in one of the next; over counts those that went past a line, so that a
+// search ends at the first line that nobody passed and nothing marks the dead. It is split in shards that grow each on their own, by a
+// quarter: one big table would stop every reader for as long as it takes to fill anew.
+type table struct {
+	shards [shardCount]shard
+	used   int
+	bytes  int64
+	warmed uint64 // see warm
+}
+
+type shard struct {
+	lines []line
+	used  int
+}
+
+// line is one cache line. Tag 0 is an empty place; tags are packed low end first, eight in low and four in high.
+type line struct {
+	low  uint64
+	high uint32
+	over uint32
+	refs [lineEntries]uint32
+}
+
+const (
+	shardBits   = 12
+	shardCount  = 1 << shardBits
+	lineEntries = 12
+	lineBytes   = 64
+	ones        = 0x0101010101010101
+	tops        = 0x8080808080808080
+)
+
+// mix spreads hashes whose bits may be uneven; the folded product is Wang Yi's wyhash idea.
+func mix(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a^0x9e3779b97f4a7c15, b^0xd6e8feb86659fd93)
+	return hi ^ lo
+}
+
+func tagOf(h uint64) uint8 { return max(1, uint8(h)) }
+
+func (s *shard) home(h uint64) int {
+	return int(uint64(uint32(h>>16)) * uint64(len(s.lines)) >> 32)
+}
+
+func (s *shard) behind(i int) int {
+	if i++; i < len(s.lines) {
+		return i
+	}
+	return 0
+}
+
+// candidates has bit 8*i+7 of the two words set where entry i may have that tag; the lowest set bit is always right.
+func (l *line) candidates(tag uint8) (low uint64, high uint32) {
+	a := l.low ^ ones*uint64(tag)
+	b := l.high ^ uint32(ones&0xffffffff)*uint32(tag)
+	return (a - ones) &^ a & tops, (b - uint32(ones&0xffffffff)) &^ b & uint32(tops&0xffffffff)
+}
+
+// next takes the first candidate out of the words and returns its place, -1 for none.
+func next(low *uint64, high *uint32) int {
+	if *low != 0 {
+		i := bits.TrailingZeros64(*low) >> 3
+		*low &= *low - 1
+		return i
+	}
+	if *high != 0 {
+		i := bits.TrailingZeros32(*high)>>3 + 8
+		*high &= *high - 1
+		return i
+	}
+	return -1
+}
+
+func (l *line) tag(i int) uint8 {
+	if i < 8 {
+		return uint8(l.low >> (8 * i))
+	}
+	return uint8(l.high >> (8 * (i - 8)))
+}
+
+func (l *line) setTag(i int, tag uint8) {
+	if i < 8 {
+		l.low = l.low&^(0xff<<(8*i)) | uint64(tag)<<(8*i)
+	} else {
+		l.high = l.high&^(0xff<<(8*(i-8))) | uint32(tag)<<(8*(i-8))
+	}
+}
+
+func (t *table) shard(h uint64) *shard { return &t.shards[h>>(64-shardBits)] }
+
+// put files a node. grow must have been asked before.
+func (t *table) put(h uint64, ref uint32) {
+	s := t.shard(h)
+	s.put(h, ref)
+	t.used++
+}
+
+func (s *shard) put(h uint64, ref uint32) {
+	for i := s.home(h); ; i = s.behind(i) {
+		l := &s.lines[i]
+		low, high := l.candidates(0)
+		if j := next(&low, &high); j >= 0 {
+			l.setTag(j, tagOf(h))
+			l.refs[j] = ref
+			s.used++
+			return
+		}
+		l.over++
+	}
+}
+
+// take unfiles a node that is there. Entries that are alike in tag and number are one another's equals.
+func (t *table) take(h uint64, ref uint32) {
+	s := t.shard(h)
+	tag := tagOf(h)
+	for i := s.home(h); ; i = s.behind(i) {
+		l := &s.lines[i]
+		low, high := l.candidates(tag)
+		for j := next(&low, &high); j >= 0; j = next(&low, &high) {
+			if l.refs[j] == ref && l.tag(j) == tag {
+				l.setTag(j, 0)
+				s.used--
+				t.used--
+				return
+			}
+		}
+		l.over--
+	}
+}
+
+// full says that a shard must grow before the next put: at 0.8 to 0.9 of its places, depending on the shard, so that not all grow at once.
+func (t *table) full(h uint64) bool {
+	number := h >> (64 - shardBits)
+	s := &t.shards[number]
+	places := len(s.lines) * lineEntries
+	return s.used >= places*4/5+places*int(number)/(10*shardCount)
+}
+
+// grow gives a shard a quarter more lines. refile calls put for every entry of the old lines.
+func (t *table) grow(h uint64, refile func(old []line, s *shard)) {
+	s := t.shard(h)
+	old := s.lines
+	n := len(old) + max(1, len(old)/4)
+	s.lines = append([]line(nil), make([]line, n)...) // as many as the allocation holds
+	s.lines = s.lines[:cap(s.lines)]
+	t.bytes += lineBytes * int64(len(s.lines)-len(old))
+	s.used = 0
+	refile(old, s)
+}
+
+// warm reads a home line before it is worked on. Reads for several entries do not depend on each other, so memory answers them together.
+func (t *table) warm(h uint64) {
+	if s := t.shard(h); len(s.lines) > 0 {
+		t.warmed += s.lines[s.home(h)].low
+	}
+}
