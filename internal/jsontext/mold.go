@@ -10,7 +10,8 @@ const (
 type Holes struct {
 	at    [HolesMax]hole
 	n     int // more than there is room for are counted only
-	Texts int // of them, those that must be strings, and not empty ones
+	lead  int // the first that must be a string
+	Texts int // how many must be strings, and not empty ones
 }
 
 type hole struct {
@@ -23,10 +24,13 @@ func (h *Holes) Add(start, end int, text bool) {
 	if h.n < HolesMax {
 		h.at[h.n] = hole{start, end, text}
 	}
-	h.n++
 	if text {
+		if h.Texts == 0 {
+			h.lead = h.n
+		}
 		h.Texts++
 	}
+	h.n++
 }
 
 // Mold is a text with holes. Texts that differ from it in the scalars that stand there only fit it. The events of a stream are like
@@ -50,24 +54,37 @@ func (m *Mold) Emptied() Mold { return Mold{text: m.text} }
 
 // Fits tells whether text is that of the mold with scalars in its holes.
 func (m *Mold) Fits(text []byte) bool {
+	n := m.Begins(text)
+	return n > 0 && n == len(text)
+}
+
+// Begins is the length of a text that fits and that b begins with, 0 when there is none. Line ends are in it only where the mold has
+// them.
+func (m *Mold) Begins(b []byte) int {
 	if m.holes.n == 0 {
-		return false
+		return 0
 	}
-	from := 0
-	for i := range m.holes.n {
-		h := &m.holes.at[i]
-		n := h.start - from
-		if len(text) <= n || string(text[:n]) != string(m.text[from:h.start]) {
-			return false
-		}
-		text, from = text[n:], h.end
-		end := scalar(text)
-		if end == 0 || h.text && (text[0] != '"' || end == 2) {
-			return false
-		}
-		text = text[end:]
+	i, from, k := 0, 0, 0
+	// Most often nothing changes before the text, which is then one comparison.
+	if lead := m.holes.at[m.holes.lead].start; m.holes.Texts > 0 && len(b) > lead && string(b[:lead]) == string(m.text[:lead]) {
+		i, from, k = lead, lead, m.holes.lead
 	}
-	return string(text) == string(m.text[from:])
+	for ; k < m.holes.n; k++ {
+		h := &m.holes.at[k]
+		next := i + h.start - from
+		if len(b) <= next || string(b[i:next]) != string(m.text[from:h.start]) {
+			return 0
+		}
+		end := scalar(b[next:])
+		if end == 0 || h.text && (b[next] != '"' || end == 2) {
+			return 0
+		}
+		i, from = next+end, h.end
+	}
+	if rest := m.text[from:]; len(b) >= i+len(rest) && string(b[i:i+len(rest)]) == string(rest) {
+		return i + len(rest)
+	}
+	return 0
 }
 
 // scalar is the length of the string or the whole number that b begins with; 0 for whatever else, escapes by number included.

@@ -52,6 +52,9 @@ func TestATextFitsWhenNothingButTheScalarsInItsHolesDiffers(t *testing.T) {
 		if got := m.Fits([]byte(c.text)); got != c.want {
 			t.Errorf("%q: %v", c.text, got)
 		}
+		if n := m.Begins([]byte(c.text + "\n\n")); (n == len(c.text)) != c.want && n != len(strings.TrimRight(c.text, " ")) {
+			t.Errorf("%q: it begins with %d bytes", c.text, n)
+		}
 	}
 }
 

@@ -97,14 +97,34 @@ func (s *Stream) endEvent() verdict {
 	return endKeep
 }
 
+// like is the length of a whole event at the start of b that is like one before and framed in the usual way: most are. It observes it.
+func (s *Stream) like(b []byte) int {
+	const before, after = "data: ", "\n\n"
+	if s.open || len(s.line) > 0 || s.over != 0 || len(b) < len(before) || string(b[:len(before)]) != before {
+		return 0
+	}
+	n := len(before) + s.mold.Begins(b[len(before):])
+	if n == len(before) || len(b) < n+len(after) || string(b[n:n+len(after)]) != after {
+		return 0
+	}
+	s.common()
+	return n + len(after)
+}
+
+// common observes an event that fits the mold.
+func (s *Stream) common() {
+	s.Events++
+	s.Tokens++
+	s.FirstContent = true
+}
+
 // observe reads one event and tells whether it is nothing but the usage report of a stream.
 func (s *Stream) observe(data []byte) (usageOnly bool) {
-	s.Events++
 	if !s.errName && s.mold.Fits(data) {
-		s.Tokens++
-		s.FirstContent = true
+		s.common()
 		return false
 	}
+	s.Events++
 	if finished(data) {
 		s.Done = true
 		return false
@@ -127,7 +147,7 @@ func (s *Stream) observe(data []byte) (usageOnly bool) {
 	s.FirstContent = s.Tokens > 0
 	s.counts.merge(&e.counts)
 	s.Usage = s.counts.usage(s.api)
-	if whole && e.common() && !s.Done && string(kind) != "ping" {
+	if whole && e.common() && !s.Done && string(kind) != "ping" && bytes.IndexByte(data, '\n') < 0 {
 		s.mold.Set(data, &e.holes)
 	}
 	return whole && e.noChoices && e.hasUsage && !e.isError

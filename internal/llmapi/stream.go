@@ -85,6 +85,12 @@ func (s *Stream) Feed(b []byte) (forward []byte) {
 	}
 	lf := -1 // the next line feed, looked for once
 	for i < len(b) {
+		if n := s.like(b[i:]); n > 0 {
+			s.last = endKeep
+			from, event = s.route(endKeep, b, from, event, i+n)
+			i += n
+			continue
+		}
 		if lf < i {
 			lf = len(b)
 			if n := bytes.IndexByte(b[i:], '\n'); n >= 0 {
