@@ -149,13 +149,13 @@ func (c *Conn) Close() error {
 	return c.TCPConn.Close()
 }
 
-// Abort closes the connection from another goroutine. The other side learns of it at once, even while a step is at work elsewhere and
-// keeps the descriptor open. With reset it is told that what it got is not whole.
+// Abort closes the connection from another goroutine, and does not wait. The other side learns of it at once, even while a step is at
+// work elsewhere and keeps the descriptor open. With reset it is told that what it got is not whole.
 func (c *Conn) Abort(reset bool) {
 	if reset {
 		c.SetLinger(0)
 	} else {
 		c.CloseWrite()
 	}
-	c.Close()
+	go c.Close() // it returns when nobody uses the descriptor any more
 }
