@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -233,6 +234,30 @@ func TestAnEmbeddingEndsWithItsPrefill(t *testing.T) {
 	}
 }
 
+// overdrawn says what a core has given out that it does not have: pages, slots of its batch, blocks under a key.
+func overdrawn(c *Core, batchMax int) string {
+	held, kept, keyed := 0, 0, 0
+	for _, b := range c.cache.blocks[1:] {
+		if b.holders > 0 {
+			held += int(b.pages)
+		} else {
+			kept += int(b.pages)
+		}
+		if b.keyed {
+			keyed++
+		}
+	}
+	switch k := c.cache; {
+	case held+kept > k.total || held+k.free != k.total || kept != k.kept:
+		return fmt.Sprintf("%d pages held and %d kept of %d; %d are said to be free, %d kept", held, kept, k.total, k.free, k.kept)
+	case keyed != len(k.index):
+		return fmt.Sprintf("%d blocks have a key, %d are found by one", keyed, len(k.index))
+	case c.Running() > batchMax || c.KVUsage() < 0 || c.KVUsage() > 1:
+		return fmt.Sprintf("%d run in a batch of %d, KV use is %v", c.Running(), batchMax, c.KVUsage())
+	}
+	return ""
+}
+
 func TestAnAbortFreesEverythingAtAnyMoment(t *testing.T) {
 	const seed = 7
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -265,6 +290,9 @@ func TestAnAbortFreesEverythingAtAnyMoment(t *testing.T) {
 				}
 			}
 			now = end
+		}
+		if fault := overdrawn(c, 5); fault != "" {
+			t.Fatalf("seed %d, operation %d: %s", seed, i, fault)
 		}
 	}
 	for _, s := range alive {

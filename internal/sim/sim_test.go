@@ -76,19 +76,10 @@ func TestWhatGoesInComesOut(t *testing.T) {
 		{Trace: open(t, "bursts:requests=500,prompt=6000"), Fleet: small(3), Replicas: 3, ViewDelay: 300 * time.Millisecond},
 		{Trace: open(t, "documents:documents=30,rate=3"), Fleet: small(3), EventDelay: 200 * time.Millisecond},
 	} {
-		requests, prompts, outputs := 0, int64(0), int64(0)
-		reader, err := c.Trace.Reader(3)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var q traces.Request
-		for reader.Next(&q) == nil {
-			requests++
-			prompts += int64(q.Prompt)
-			outputs += int64(q.Output)
-		}
+		c.Seed = 3
+		requests, prompts, outputs := traffic(t, &c)
 		for _, policy := range sched.PolicyNames() {
-			c.Policy, c.Seed = policy, 3
+			c.Policy = policy
 			r := run(t, c)
 			if r.Finished+r.Refused != requests || r.Refused == 0 && (r.PromptTokens != prompts || r.GeneratedTokens != outputs) {
 				t.Errorf("%s under %s: %d of %d requests, %d refused, %d of %d prompt and %d of %d generated tokens",
@@ -103,6 +94,23 @@ func TestWhatGoesInComesOut(t *testing.T) {
 			}
 		}
 	}
+}
+
+// traffic is what a trace has in it.
+func traffic(t *testing.T, c *Config) (requests int, prompts, outputs int64) {
+	t.Helper()
+	reader, err := c.Trace.Reader(c.Seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	var q traces.Request
+	for reader.Next(&q) == nil {
+		requests++
+		prompts += int64(q.Prompt)
+		outputs += int64(q.Output)
+	}
+	return requests, prompts, outputs
 }
 
 // small workers run out of room.
