@@ -8,11 +8,12 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.dat
 DEMO    ?=
 PROVE   ?=
 BENCH   ?=
+EXACT   ?=
 MICRO   ?= .
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts unit e2e e2e-page test release lint-packaging bench bench-peers microbench check generate
+.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts unit e2e e2e-page exact test release lint-packaging bench bench-peers microbench check generate
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +41,10 @@ e2e: build ## real llama.cpp servers, the official Python clients, the replay's 
 e2e-page: build ## the replay's page in Chromium only; pictures of it are left in .cache/e2e/screens
 	scripts/browser-install.sh
 	go test -tags e2e -count=1 -v -run TheReplaysPage ./e2e
+
+exact: ## token ids against the reference tokenizer: six model families, 20,000 random strings each (680 MB the first time; EXACT="-only llama")
+	@scripts/exact-install.sh
+	@go run ./scripts/exact $(EXACT)
 
 test: unit e2e ## unit, then e2e
 

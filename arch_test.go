@@ -33,6 +33,8 @@ var rooms = map[string][]string{
 	"metrics":    {"github.com/prometheus/"},
 	"prefix":     {"fleet"},
 	"kvindex":    {"prefix"},
+	"words":      {},
+	"tokenizer":  {"words"},
 	"cost":       {"fleet"},
 	"telemetry":  {"fleet"},
 	"workload":   {"llmapi"},
@@ -53,7 +55,7 @@ var rooms = map[string][]string{
 }
 
 // pure are the rooms and files that decide: no goroutine, socket, clock or global random source.
-var pure = []string{"internal/fleet/", "internal/llmapi/", "internal/jsontext/", "internal/dialog/", "internal/prompt/", "internal/prefix/", "internal/kvindex/", "internal/cost/", "internal/sched/", "internal/engine/step.go", "internal/engine/stretch.go", "internal/engine/blocks.go", "internal/engine/tier.go"}
+var pure = []string{"internal/fleet/", "internal/llmapi/", "internal/jsontext/", "internal/dialog/", "internal/prompt/", "internal/words/", "internal/tokenizer/", "internal/prefix/", "internal/kvindex/", "internal/cost/", "internal/sched/", "internal/engine/step.go", "internal/engine/stretch.go", "internal/engine/blocks.go", "internal/engine/tier.go"}
 
 // impure are the imports that pure code may not have, and impureCalls the functions of packages it may otherwise use.
 var (

@@ -1,0 +1,194 @@
+package tokenizer
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"unicode/utf8"
+)
+
+// Bounds of the word cache: what it may take is cacheSlots * 72 bytes, 2.4 MB a tokenizer. A word's slot is taken over by the next word
+// that hashes to it.
+const (
+	cacheSlots     = 1 << 15
+	cacheWordBytes = 30 // longer words are rarely seen twice
+	cacheWordIDs   = 8
+)
+
+// cached is a word and its tokens; never changed once it is in the cache.
+type cached struct {
+	text    [cacheWordBytes]byte
+	size, n uint8
+	ids     [cacheWordIDs]uint32
+}
+
+type wordCache [cacheSlots]atomic.Pointer[cached]
+
+// model turns words into ids: byte pair encoding over bytes, or over characters of which those that the vocabulary lacks fall back to bytes
+// or to the unknown token.
+type model struct {
+	vocabulary
+	merges
+	byteLevel    bool
+	ignoreMerges bool              // a word that is a token is that token, whatever the merges say
+	byteIDs      [256]uint32       // of single bytes; none where there is no such token
+	fallback     bool              // characters without a token become their bytes
+	unknown      uint32            // what else becomes; none: it vanishes
+	fuse         bool              // unknowns in a row become one
+	hidden       map[string]uint32 // tokens whose spelling no byte has, which only added tokens can name
+	cuts         *wordCuts         // nil: text is not cut into words any further
+	cache        *wordCache
+}
+
+// encoder is what one call of Encode works with.
+type encoder struct {
+	*Tokenizer
+	ids     []uint32
+	symbols []uint32
+	queue   queue
+}
+
+// word appends the tokens of one piece of text.
+func (e *encoder) word(w string) {
+	if len(w) > cacheWordBytes {
+		e.ids = e.uncached(e.ids, w)
+		return
+	}
+	slot := &e.model.cache[hashText(w)>>(64-15)]
+	if c := slot.Load(); c != nil && string(c.text[:c.size]) == w {
+		e.ids = append(e.ids, c.ids[:c.n]...)
+		return
+	}
+	from := len(e.ids)
+	e.ids = e.uncached(e.ids, w)
+	if made := e.ids[from:]; len(made) <= cacheWordIDs {
+		c := &cached{size: uint8(len(w)), n: uint8(len(made))}
+		copy(c.text[:], w)
+		copy(c.ids[:], made)
+		slot.Store(c)
+	}
+}
+
+func (e *encoder) uncached(ids []uint32, w string) []uint32 {
+	m := &e.model
+	if m.ignoreMerges {
+		if id := m.word(w); id != none {
+			return append(ids, id)
+		}
+	}
+	if e.symbols = e.symbols[:0]; m.byteLevel {
+		e.byteSymbols(w)
+	} else {
+		e.runeSymbols(w)
+	}
+	if len(e.symbols) == 0 {
+		return ids
+	}
+	return m.join(ids, e.symbols, &e.queue)
+}
+
+func (e *encoder) byteSymbols(w string) {
+	unknown := false
+	for i := range len(w) {
+		id := e.model.byteIDs[w[i]]
+		if id != none {
+			unknown = false
+			e.symbols = append(e.symbols, id)
+			continue
+		}
+		e.unknownSymbol(&unknown)
+	}
+}
+
+func (e *encoder) runeSymbols(w string) {
+	unknown := false
+	for i := 0; i < len(w); {
+		_, n := utf8.DecodeRuneInString(w[i:])
+		if id := e.model.word(w[i : i+n]); id != none {
+			unknown = false
+			e.symbols = append(e.symbols, id)
+		} else if e.model.fallback {
+			for _, b := range []byte(w[i : i+n]) {
+				e.symbols = append(e.symbols, e.model.byteIDs[b])
+			}
+		} else {
+			e.unknownSymbol(&unknown)
+		}
+		i += n
+	}
+}
+
+// unknownSymbol stands for one character without a token.
+func (e *encoder) unknownSymbol(last *bool) {
+	if e.model.unknown == none || *last && e.model.fuse {
+		return
+	}
+	*last = true
+	e.symbols = append(e.symbols, e.model.unknown)
+}
+
+// blank is what stands for a space in models made with SentencePiece.
+const blank = "▁"
+
+// wordCuts says where text without spaces of its own, as SentencePiece-like models take it, may be cut into words without a difference to
+// the result: before the first blank of a run, unless a merge reaches over it. A merge that does joins something that ends in another
+// character than the blank with something that begins with one; it is told by that last character.
+type wordCuts struct{ not map[rune]bool }
+
+// parts runs word for each cut of text.
+func (e *encoder) parts(text string) {
+	cuts := e.model.cuts
+	if cuts == nil {
+		e.word(text)
+		return
+	}
+	from := 0
+	for i := 0; i < len(text); {
+		for strings.HasPrefix(text[i:], blank) {
+			i += len(blank)
+		}
+		next := strings.Index(text[i:], blank)
+		if next < 0 {
+			break
+		}
+		i += next
+		if last, _ := utf8.DecodeLastRuneInString(text[:i]); cuts.not[last] {
+			continue
+		}
+		e.word(text[from:i])
+		from = i
+	}
+	if from < len(text) {
+		e.word(text[from:])
+	}
+}
+
+// findCuts looks at all merges, as index takes them.
+func (m *model) findCuts(pairs []uint64) {
+	if m.byteLevel || m.word(blank) == none {
+		return
+	}
+	odd := map[uint32]bool{m.unknown: true} // tokens that do not tell how the text ends that they stand for
+	for _, id := range m.byteIDs {
+		odd[id] = m.fallback
+	}
+	cuts := &wordCuts{not: map[rune]bool{}}
+	for _, key := range pairs {
+		left, right := uint32(key>>21), uint32(key&(1<<21-1))
+		if odd[left] || odd[right] || len(cuts.not) > cutExceptionsMax {
+			return
+		}
+		if l := m.bytes(left); bytes.HasPrefix(m.bytes(right), []byte(blank)) && !bytes.HasSuffix(l, []byte(blank)) {
+			last, _ := utf8.DecodeLastRune(l)
+			cuts.not[last] = true
+		}
+	}
+	m.cuts = cuts
+}
+
+// cutExceptionsMax is how many characters may have such merges before text is no longer cut. Gemma has some dozens.
+const cutExceptionsMax = 4096
+
+// byteToken is how SentencePiece-like models spell the token of a single byte.
+func byteToken(b int) string { return fmt.Sprintf("<0x%02X>", b) }

