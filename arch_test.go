@@ -51,6 +51,7 @@ var rooms = map[string][]string{
 	"sim":        {"engine", "sched", "prefix", "cost", "fleet", "traces"},
 	"sweep":      {"sim", "cost"},
 	"report":     {"sweep", "sim"},
+	"contest":    {"sweep", "sim", "traces", "sched"},
 	"config":     {"fleet", "sched", "prefix", "upstream", "telemetry", "declog", "go.yaml.in/yaml/v3"},
 }
 

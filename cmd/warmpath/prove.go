@@ -89,6 +89,7 @@ func proveCommand() *cobra.Command {
 			return runProve(ctx, o, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
+	command.AddCommand(policyCommand())
 	flags := command.Flags()
 	flags.Uint64Var(&o.seed, "seed", 1, "seed of arrivals, prompts and the moments at which clients leave")
 	flags.StringVar(&o.profile, "profile", demoProfile, "fallback: timing of the simulated workers: "+strings.Join(profileNames(), ", "))

@@ -107,8 +107,7 @@ func (p *replayPlan) sampleEvery(ctx context.Context) time.Duration {
 
 // progress keeps a line on the terminal that says how far the runs are, until the returned function is called.
 func progress(w io.Writer, name string, runs []*sweep.Run, began time.Time) (stop func()) {
-	file, ok := w.(*os.File)
-	if info, err := statOf(file, ok); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+	if !keepsLine(w) {
 		return func() {}
 	}
 	end, ended := make(chan struct{}), make(chan struct{})
@@ -129,11 +128,14 @@ func progress(w io.Writer, name string, runs []*sweep.Run, began time.Time) (sto
 	return func() { close(end); <-ended }
 }
 
-func statOf(f *os.File, ok bool) (os.FileInfo, error) {
+// keepsLine says that w is a terminal, where a line can be written again.
+func keepsLine(w io.Writer) bool {
+	file, ok := w.(*os.File)
 	if !ok {
-		return nil, os.ErrInvalid
+		return false
 	}
-	return f.Stat()
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 func progressLine(name string, runs []*sweep.Run, took time.Duration) string {

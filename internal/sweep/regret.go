@@ -39,9 +39,8 @@ func Regrets(ctx context.Context, r *Run, samples int) ([]Regret, error) {
 		for w := range workers + 1 {
 			for seed := range regretSeeds {
 				c := r.Config
-				c.Progress = nil
 				c.Force = &sim.Force{Request: request, Worker: w - 1, Horizon: RegretHorizon, Seed: chanceOf(request, seed)}
-				runs = append(runs, &Run{Config: c, Point: i, bounds: new(shared), free: true})
+				runs = append(runs, NewRun(i, c))
 			}
 		}
 	}

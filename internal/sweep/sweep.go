@@ -63,8 +63,7 @@ type Run struct {
 	Result *sim.Result // nil until it is done
 	Took   time.Duration
 
-	bounds *shared // of all runs of the point and seed
-	free   bool    // of bounds
+	bounds *shared // of all runs of the point and seed; nil: nobody asks for them
 	now    atomic.Int64
 	done   atomic.Bool
 }
@@ -126,12 +125,19 @@ func (s Sweep) at(p Point, number int, bounds map[string]*shared) (runs []*Run) 
 		}
 		for _, policy := range or(s.Policies, c.Policy) {
 			c.Seed, c.Policy = uint64(seed+1), policy
-			r := &Run{Point: number, At: p, Config: c, bounds: bounds[same]}
-			r.Config.Progress = func(now time.Duration) { r.now.Store(int64(now)) }
+			r := NewRun(number, c)
+			r.At, r.bounds = p, bounds[same]
 			runs = append(runs, r)
 		}
 	}
 	return runs
+}
+
+// NewRun is a replay beside any sweep, without bounds.
+func NewRun(point int, c sim.Config) *Run {
+	r := &Run{Point: point, At: Point{Fleet: c.Fleet, Rate: c.Rate, AtOnce: c.AtOnce, ViewDelay: c.ViewDelay, Replicas: c.Replicas}, Config: c}
+	r.Config.Progress = func(now time.Duration) { r.now.Store(int64(now)) }
+	return r
 }
 
 // Done says that the run is, and that its result can be read.
@@ -187,18 +193,19 @@ func (r *Run) do(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	if !r.free {
-		r.bounds.find(ctx, r.Config)
-	}
-	if r.bounds.err != nil {
-		return r.bounds.err
+	var bounds sim.Bounds
+	if r.bounds != nil {
+		if r.bounds.find(ctx, r.Config); r.bounds.err != nil {
+			return r.bounds.err
+		}
+		bounds = r.bounds.bounds
 	}
 	began := time.Now()
 	result, err := sim.Run(ctx, r.Config)
 	if err != nil {
 		return err
 	}
-	result.Bounds = r.bounds.bounds
+	result.Bounds = bounds
 	r.Result, r.Took = result, time.Since(began)
 	r.done.Store(true)
 	return nil

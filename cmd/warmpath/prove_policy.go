@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/warmpath/warmpath/internal/contest"
+	"github.com/warmpath/warmpath/internal/sched"
+	"github.com/warmpath/warmpath/internal/sweep"
+)
+
+type policyOptions struct {
+	contest.Options
+	only, policies string
+	parallel       int
+	json, quiet    bool
+}
+
+// policyCommand is `warmpath prove policy`.
+func policyCommand() *cobra.Command {
+	var o policyOptions
+	command := &cobra.Command{
+		Use:   "policy",
+		Short: "Hold the default policy against all others, by replays over many fleets, loads and kinds of traffic",
+		Long: `Replays conversations, agents, a ladder of shared prefixes, traffic without reuse and hot prefixes from cold over alike and unlike
+fleets at light to nearly full load, under every policy, three seeds each, with costs learned on the way. Held to: ` + sched.DefaultPolicy + ` is close to the
+best policy of each point, none is better over all points, and what is due where nothing is shared, where a prefix is hot and where
+news is late. The exit code is 1 when one check fails.
+
+The odd half of the traffic is for the verdict, the even half for tuning. Four trace files are looked for in --traces; docs/REPLAY.md
+says where they come from. Points whose file is not there are left out, and the verdict fails. The same command gives the same output.`,
+		Example: `  warmpath prove policy --traces traces
+  warmpath prove policy --traces traces --half even --quick
+  warmpath prove policy --only '^hot/32k' --policies least-prefill,affinity-filter`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := o.plan()
+			if err != nil {
+				return usageError{err}
+			}
+			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return o.run(ctx, c, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := command.Flags()
+	f.StringVar(&o.Traces, "traces", "", "the folder with the trace files")
+	f.StringVar(&o.Half, "half", "odd", "which half of the traffic: odd for the verdict, even for tuning, or all")
+	f.BoolVar(&o.Quick, "quick", false, "a part of the points and one seed, for tuning")
+	f.StringVar(&o.only, "only", "", "only points whose names match this regular expression")
+	f.StringVar(&o.policies, "policies", "all", "policies to compare with "+sched.DefaultPolicy+": "+strings.Join(sched.PolicyNames(), ", ")+", or all")
+	f.IntVar(&o.parallel, "parallel", 0, "runs at the same time (default: as many as there are processors)")
+	f.BoolVar(&o.json, "json", false, "print one JSON object to standard output, all else to standard error")
+	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	return command
+}
+
+func (o *policyOptions) plan() (*contest.Contest, error) {
+	if o.policies != "all" {
+		o.Policies = strings.Split(o.policies, ",")
+	}
+	for _, name := range o.Policies {
+		if sched.Policies[name] == nil {
+			return nil, fmt.Errorf("--policies: unknown policy %q; there are: %s, or all", name, strings.Join(sched.PolicyNames(), ", "))
+		}
+	}
+	if !slices.Contains([]string{"odd", "even", "all"}, o.Half) {
+		return nil, fmt.Errorf("--half %q is none of odd, even and all", o.Half)
+	}
+	if o.only != "" {
+		var err error
+		if o.Only, err = regexp.Compile(o.only); err != nil {
+			return nil, fmt.Errorf("--only: %w", err)
+		}
+	}
+	return contest.New(o.Options)
+}
+
+func (o *policyOptions) run(ctx context.Context, c *contest.Contest, stdout, stderr io.Writer) error {
+	began := time.Now()
+	out := stdout
+	if o.json {
+		out = stderr
+	}
+	runs := c.Runs()
+	if err := o.replay(ctx, "", runs, stderr); err != nil {
+		return err
+	}
+	j := c.Judge(runs)
+	if !o.Quick && len(j.Peers) > 0 {
+		policies := append([]string{sched.DefaultPolicy}, j.Peers[:min(variantPeers, len(j.Peers))]...)
+		for _, x := range contest.Variants {
+			more := c.VariantRuns(x, policies)
+			if err := o.replay(ctx, " with "+x.Name, more, stderr); err != nil {
+				return err
+			}
+			c.Judge(more).PrintVariant(out, x)
+			runs = append(runs, more...)
+		}
+	}
+	j.Print(out)
+	if !c.Whole() {
+		fmt.Fprintln(out, "a part of the points, seeds or policies: no verdict")
+	}
+	fmt.Fprintf(stderr, "%d runs, %.1f virtual hours, in %v; %v of a processor\n", len(runs), sweep.Virtual(runs).Hours(),
+		time.Since(began).Round(time.Second), contest.Took(runs).Round(time.Second))
+	if o.json {
+		if err := json.NewEncoder(stdout).Encode(j); err != nil {
+			return err
+		}
+	}
+	if !j.Passed() {
+		return errors.New("not all checks hold")
+	}
+	return nil
+}
+
+// variantPeers is how many of the best other policies are shown with assumed caches and with known constants.
+const variantPeers = 2
+
+// noteEvery is the time between two notes of progress where no line is kept on a terminal.
+const noteEvery = 30 * time.Second
+
+// replay makes the runs and tells how far they are: on a terminal in one line, elsewhere now and then.
+func (o *policyOptions) replay(ctx context.Context, how string, runs []*sweep.Run, stderr io.Writer) error {
+	began, noted, done := time.Now(), time.Now(), 0
+	stop := func() {}
+	if !o.quiet {
+		stop = progress(stderr, "prove policy"+how, runs, began)
+	}
+	err := sweep.Do(ctx, runs, o.parallel, func(*sweep.Run) {
+		if done++; !o.quiet && !keepsLine(stderr) && time.Since(noted) >= noteEvery {
+			noted = time.Now()
+			fmt.Fprintln(stderr, progressLine("prove policy"+how, runs, time.Since(began)))
+		}
+	})
+	stop()
+	if errors.Is(err, context.Canceled) {
+		return errInterrupted
+	}
+	return err
+}
