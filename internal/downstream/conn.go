@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/life"
 )
 
 // bufferBytes is the size of read and write buffers.
@@ -32,16 +34,18 @@ type conn struct {
 	nc     *net.TCPConn
 	raw    syscall.RawConn
 	fd     int
-	ctx    context.Context
-	cancel context.CancelCauseFunc
+	life   life.Context  // of every request
+	server life.Watch    // whose end is theirs
 	number uint64        // of the watch
 	base   *http.Request // what every request of this connection begins as
 	head   head          // of the request, in memory that is used again
 	req    http.Request  // likewise
 	until  time.Time     // the read deadline in force, zero is none
 	wanted time.Time     // and the one that the next read that waits is to have
-	idle   atomic.Bool
-	served bool // at least one request
+	idle   atomic.Int32  // busy, fresh or spare
+	// surplus: not kept after an answer, because there are too many. dropped: closed for another's sake; the server's lock guards it.
+	surplus, dropped bool
+	served           bool // at least one request
 
 	held  *[]byte // the buffer, nil while there is nothing in it
 	r, w  int     // held[r:w] is read and not used
@@ -67,14 +71,13 @@ func newConn(s *Server, nc *net.TCPConn) (*conn, error) {
 	if err := raw.Control(func(fd uintptr) { c.fd = int(fd) }); err != nil {
 		return nil, err
 	}
-	c.ctx, c.cancel = context.WithCancelCause(s.o.Context)
-	c.base = (&http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, RemoteAddr: nc.RemoteAddr().String()}).WithContext(c.ctx)
+	c.base = (&http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, RemoteAddr: nc.RemoteAddr().String()}).WithContext(&c.life)
 	c.body.c, c.reply.c = c, c
 	c.fillFunc, c.pushFunc = c.fill, c.push
-	if c.number, err = s.watcher.Add(c.fd, func() { c.cancel(errLeft) }); err != nil {
-		c.cancel(nil)
+	if c.number, err = s.watcher.Add(c.fd, func() { c.life.End(errLeft) }); err != nil {
 		return nil, err
 	}
+	c.server.Follow(s.o.Context, c.life.End)
 	return c, nil
 }
 
@@ -82,7 +85,8 @@ func (c *conn) serve() {
 	defer c.s.forget(c)
 	handed := false
 	defer func() {
-		c.cancel(nil)
+		c.server.Stop()
+		c.life.End(nil)
 		c.release()
 		if !handed {
 			c.nc.Close()
@@ -139,14 +143,18 @@ func (c *conn) next() found {
 		if err := c.read(); err != nil {
 			return gone
 		}
-		c.idle.Store(false)
+		c.idle.Store(busy)
 	}
 }
 
 // rest prepares for the wait between requests. The deadline is set an eighth too far, and again only once it is nearer than it must be:
 // setting it costs as much as the rest of a read.
 func (c *conn) rest() {
-	c.idle.Store(true)
+	if c.served {
+		c.idle.Store(spare)
+	} else {
+		c.idle.Store(fresh)
+	}
 	if wait := c.s.o.IdleTimeout; !c.served {
 		c.deadline(c.s.o.HeadTimeout)
 	} else if now := time.Now(); c.until.Sub(now) < wait {

@@ -16,7 +16,7 @@ import (
 type reply struct {
 	c      *conn
 	header http.Header
-	status int // 0: not said yet
+	status int           // 0: not said yet
 	fields header.Fields // of WriteFields
 	out    []byte
 	held   *[]byte
@@ -178,7 +178,7 @@ func (w *reply) head(last bool) {
 	if w.bare {
 		w.declared = -1
 	}
-	if c := h["Connection"]; len(c) > 0 && c[0] == "close" || w.c.body.left > unreadBytesMax || !w.c.s.lasting.Load() {
+	if c := h["Connection"]; len(c) > 0 && c[0] == "close" || w.c.body.left > unreadBytesMax || !w.c.lasts() {
 		w.close = true
 	}
 	held := writeBuffers.Get().(*[]byte)

@@ -36,7 +36,9 @@ type Options struct {
 	HeadTimeout  time.Duration // for a whole request head, once it has begun
 	IdleTimeout  time.Duration // between requests; it may strike up to an eighth late
 	HeadBytesMax int
-	BodyBytesMax int64 // longer bodies go to net/http, for the handler to refuse
+	// ConnectionsMax is how many connections are kept at once; 0 is no bound. A fifth more are accepted, and closed once answered.
+	ConnectionsMax int
+	BodyBytesMax   int64 // longer bodies go to net/http, for the handler to refuse
 }
 
 // DefaultOptions: half a minute for a head of at most 64 KiB, three minutes between requests, bodies to 64 MiB.
@@ -73,6 +75,8 @@ type Server struct {
 	running  sync.WaitGroup
 	lasting  atomic.Bool // connections are kept between requests
 
+	elsewhere atomic.Int64 // connections that net/http serves
+
 	mu       sync.Mutex
 	listener net.Listener
 	conns    map[*conn]struct{}
@@ -84,6 +88,7 @@ func New(o Options) *Server {
 	o = o.withDefaults()
 	s := &Server{o: o, conns: map[*conn]struct{}{}, handover: handover{conns: make(chan net.Conn), done: make(chan struct{})}}
 	s.standard = &http.Server{Handler: o.Handler, ReadHeaderTimeout: o.HeadTimeout, IdleTimeout: o.IdleTimeout, MaxHeaderBytes: o.HeadBytesMax,
+		ConnState:   s.counted,
 		BaseContext: func(net.Listener) context.Context { return o.Context }, ErrorLog: quiet(o.Log)}
 	s.lasting.Store(true)
 	return s
@@ -111,6 +116,7 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 	s.mu.Unlock()
 	for {
+		s.awaitRoom()
 		nc, err := l.Accept()
 		if err != nil {
 			if s.isClosed() {
@@ -151,6 +157,7 @@ func (s *Server) start(nc *net.TCPConn) {
 		nc.Close()
 		return
 	}
+	c.surplus = s.admit()
 	s.conns[c] = struct{}{}
 	s.running.Go(c.serve)
 }
@@ -174,7 +181,7 @@ func (s *Server) EndKeepAlives() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.conns {
-		if c.idle.Load() {
+		if c.idle.Load() != busy {
 			c.nc.Close()
 		}
 	}
@@ -194,7 +201,7 @@ func (s *Server) Close() {
 	}
 	for c := range s.conns {
 		c.nc.Close()
-		c.cancel(nil)
+		c.life.End(nil)
 	}
 	s.mu.Unlock()
 	s.handover.close()

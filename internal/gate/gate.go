@@ -11,13 +11,13 @@
 package gate
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/life"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/upstream"
@@ -43,10 +43,9 @@ type Endpoint struct {
 	Client upstream.Client
 	Key    string // the worker's own credential, "" none
 	Rank   string // the data-parallel rank that requests must name, "" none
-	// Gone is cancelled when the worker leaves the fleet: requests that have no byte of their answer yet are then placed elsewhere,
+	// Gone ends when the worker leaves the fleet: requests that have no byte of their answer yet are then placed elsewhere,
 	// streams under way go on.
-	Gone  context.Context
-	leave context.CancelCauseFunc
+	Gone *life.Context
 }
 
 // Attempt is one worker's turn at a request: the decision, and what it takes to act on it.
@@ -121,7 +120,7 @@ func (g *Gate) Add(c Worker) (*fleet.Worker, error) {
 
 // reach makes a new instance's worker reachable. It is called with mu held.
 func (g *Gate) reach(e Endpoint) {
-	e.Gone, e.leave = context.WithCancelCause(context.Background())
+	e.Gone = new(life.Context)
 	g.ends[e.Worker] = &e
 }
 
@@ -152,7 +151,7 @@ func (g *Gate) Remove(id string) error {
 	}
 	e := g.forget(w)
 	g.mu.Unlock()
-	e.leave(ErrWorkerLeft)
+	e.Gone.End(ErrWorkerLeft)
 	e.Client.Close()
 	return nil
 }
@@ -173,14 +172,24 @@ func (g *Gate) Policy() string {
 
 // Place chooses a worker and reserves on it. The attempt holds all that is needed of the worker from here on.
 func (g *Gate) Place(req sched.Request) (*Attempt, error) {
+	a := new(Attempt)
+	if err := g.PlaceIn(a, &req); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// PlaceIn is Place into memory of the caller's. An error leaves it as it was.
+func (g *Gate) PlaceIn(a *Attempt, req *sched.Request) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.now()
-	d, r, err := g.sched.Place(now, req)
+	d, r, err := g.sched.Place(now, *req)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return &Attempt{Endpoint: *g.ends[d.Worker], Decision: d, Began: now, TakesUsageOption: d.Worker.Info().UsageOption, course: sched.Follow(&d, r, now)}, nil
+	a.Endpoint, a.Decision, a.Began, a.TakesUsageOption, a.course = *g.ends[d.Worker], d, now, d.Worker.Info().UsageOption, sched.Follow(&d, r, now)
+	return nil
 }
 
 // CanPlace reports whether Place would find a worker now: a retry that has nowhere to go need not wait for its turn.

@@ -1,9 +1,41 @@
 package gate
 
-import "github.com/warmpath/warmpath/internal/sched"
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/prefix"
+	"github.com/warmpath/warmpath/internal/sched"
+)
 
 // Lesson is what a finished request teaches.
 type Lesson = sched.Lesson
+
+// End is how an attempt ended.
+type End struct {
+	At       time.Time
+	Outcome  fleet.Outcome
+	Good     bool // the worker gave a good answer
+	Released bool // its reservation was given back before
+	Computed bool // its prompt was computed, for all that is known
+	Chain    prefix.Chain
+	Lesson   *Lesson // what it teaches; nil: nothing
+}
+
+// Settle is Succeeded, Release and Learn in one, for the many attempts that come to a good end: the lock is taken once.
+func (g *Gate) Settle(a *Attempt, e End) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if e.Good {
+		a.Worker.Succeeded(e.At)
+	}
+	if !e.Released {
+		g.sched.Release(&a.course, e.Chain, e.At, e.Outcome, e.Computed)
+	}
+	if e.Lesson != nil {
+		g.sched.Learn(&a.course, *e.Lesson)
+	}
+}
 
 // Learn takes what a finished request teaches. It is called after Release.
 func (g *Gate) Learn(a *Attempt, l Lesson) {

@@ -87,6 +87,8 @@ func placeFailure(err error) *failure {
 	return &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, message: err.Error(), retryAfter: time.Second, outcome: OutcomeNoWorker}
 }
 
+const noConnections = "the router can open no more connections; raise its limit of open files (ulimit -n, LimitNOFILE)"
+
 // upstreamFailure shapes a broken exchange with a worker. The worker is named by its id, never by its URL, which may hold a secret.
 func upstreamFailure(w *fleet.Worker, err error, o Options) *failure {
 	f := &failure{status: http.StatusBadGateway, kind: llmapi.KindUpstream, outcome: OutcomeFailed}
@@ -102,7 +104,7 @@ func upstreamFailure(w *fleet.Worker, err error, o Options) *failure {
 		f.message = fmt.Sprintf("worker %s refused the connection or did not accept it within %v (setting timeouts.connect)", w.ID, o.ConnectTimeout)
 	case upstream.Exhausted:
 		f.status, f.kind, f.retryAfter = http.StatusServiceUnavailable, llmapi.KindOverloaded, time.Second
-		f.message = "the router can open no more connections; raise its limit of open files (ulimit -n, LimitNOFILE)"
+		f.message = noConnections
 	case upstream.Invalid:
 		f.status, f.kind, f.outcome = http.StatusBadRequest, llmapi.KindInvalid, OutcomeClientError
 		f.message = "the request cannot be passed on as HTTP/1.1: " + up.Err.Error()

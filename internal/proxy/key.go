@@ -2,12 +2,11 @@ package proxy
 
 import (
 	"hash/maphash"
-	"sync"
+	"time"
 
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/prefix"
-	"github.com/warmpath/warmpath/internal/upstream"
 )
 
 // sessionSeed makes session keys the same for one run of the program and unlike those of the next.
@@ -15,7 +14,7 @@ var sessionSeed = maphash.MakeSeed()
 
 // key makes the request's routing key: model, block keys, sizes, session, and the worker that must serve it, if one must.
 func (x *exchange) key() error {
-	began := x.p.now()
+	x.facts.keyed = x.p.now()
 	x.want.Model = x.req.Model
 	if err := x.ownerOnly(); err != nil {
 		return err
@@ -39,7 +38,6 @@ func (x *exchange) key() error {
 	x.want.Generates = x.api != llmapi.Embeddings && x.api != llmapi.CountTokens && (x.api != llmapi.Other || x.kind.Generates)
 	x.want.SessionKey = x.session()
 	x.want.Tenant = x.tenant()
-	x.facts.keyed = x.p.now().Sub(began)
 	f := &x.facts
 	f.API, f.Model, f.Tenant, f.Stream, f.Bytes, f.TextBytes = x.api, x.want.Model, x.want.Tenant, x.req.Stream, x.bodyBytes(), x.req.TextBytes
 	f.PromptTokens, f.MaxTokens, f.Chain, f.Session = x.want.PromptTokens, x.req.MaxTokens, x.chain, x.want.SessionKey
@@ -94,17 +92,21 @@ func (x *exchange) tenant() string {
 
 // admit has a worker chosen and reserved that this request has not tried.
 func (x *exchange) admit() error {
-	began := x.p.now()
-	a, err := x.p.gate.Place(x.want)
-	took := x.p.now().Sub(began) + x.facts.keyed
-	x.facts.DecisionTime, x.facts.keyed = x.facts.DecisionTime+took, 0
+	began := x.facts.keyed // the first decision takes the key step in
+	if began.IsZero() {
+		began = x.p.now()
+	}
+	a := x.attempt()
+	err := x.p.gate.PlaceIn(&a.Attempt, &x.want)
+	took := x.p.now().Sub(began)
+	x.facts.DecisionTime, x.facts.keyed = x.facts.DecisionTime+took, time.Time{}
 	if h := x.p.hooks.Decided; h != nil {
 		h(took)
 	}
 	if err != nil {
 		return placeFailure(err)
 	}
-	x.try = &attempt{Attempt: a}
+	x.try = a
 	x.want.Tried = append(x.want.Tried, a.Worker)
 	x.facts.Decision, x.facts.Tries, x.facts.Placed = a.Decision, x.facts.Tries+1, a.Began
 	return nil
@@ -120,13 +122,4 @@ func (x *exchange) giveUp(err error) error {
 		return x.last
 	}
 	return err
-}
-
-// attempt is one worker's turn at the request.
-type attempt struct {
-	*gate.Attempt
-	request   *upstream.Request
-	entering  sync.WaitGroup // of a long prompt into the index
-	withholds bool           // usage was asked for on the client's behalf
-	settled   bool
 }

@@ -24,12 +24,10 @@ import (
 
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
-	"github.com/warmpath/warmpath/internal/header"
 	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/llmapi"
-	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/prompt"
-	"github.com/warmpath/warmpath/internal/sched"
+	"github.com/warmpath/warmpath/internal/upstream"
 )
 
 // Options are the data plane's settings; DefaultOptions has their defaults.
@@ -94,7 +92,7 @@ type Proxy struct {
 func New(o Options, g *gate.Gate, k *prompt.Keyer, h Hooks, log *slog.Logger, now func() time.Time) *Proxy {
 	p := &Proxy{o: o, gate: g, keyer: k, hooks: h, log: log, owners: newOwners(o.ResponseIDsMax), now: now}
 	p.bodies.BytesMax = o.BodiesBytesMax
-	p.pool.New = func() any { return &exchange{room: make([]byte, roomBytesMax)} }
+	p.pool.New = func() any { return newExchange(p) }
 	return p
 }
 
@@ -164,6 +162,9 @@ func (x *exchange) walk() error {
 		x.w.Header().Set("Connection", "close")
 		return &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, message: "the router is shutting down and takes no new requests", retryAfter: time.Second, outcome: OutcomeFailed}
 	}
+	if c, ok := x.down.ResponseWriter.(interface{ Surplus() bool }); ok && c.Surplus() {
+		return &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, message: noConnections, retryAfter: time.Second, outcome: OutcomeNoWorker}
+	}
 	if err := x.read(); err != nil {
 		return err
 	}
@@ -184,58 +185,6 @@ func (x *exchange) walk() error {
 	}
 }
 
-// exchange is one client request, from its first byte to its settlement.
-type exchange struct {
-	p   *Proxy
-	w   http.ResponseWriter // &down
-	r   *http.Request
-	ctx context.Context
-
-	down  intake.Download
-	share intake.Share // of Proxy.bodies
-
-	api     llmapi.API
-	dialect llmapi.Dialect
-	kind    intake.Kind  // what the path means
-	unread  bool         // the client's body is not at its end
-	begun   bool         // it was asked for
-	body    []byte       // as it came, unless taken holds it in a file
-	taken   *intake.Body // a body that is not plain JSON
-	text    []byte       // the body in the clear, as req points into it
-	packed  bool         // body is text compressed
-	room    []byte       // memory for a short body, kept for the next request
-	kept    []byte       // and for a short reply
-	unnamed func(models string) error
-	req     llmapi.Request
-	scanned bool // req holds what text says
-	chain   prefix.Chain
-	want    sched.Request
-
-	try            *attempt // the one under way
-	held           *heldReply
-	last           error // what the last attempt failed with
-	poisoned       bool  // it broke a fresh connection after being sent whole, once
-	obs            llmapi.Stream
-	fields         header.Fields // memory: of the answer
-	outgoingFields header.Fields // and of what a worker is sent
-	events         bool          // the answer is an event stream
-	flushed        bool          // response headers have left
-	sent           int64         // body bytes that reached the client's connection
-
-	facts Facts
-}
-
-func (p *Proxy) begin(w http.ResponseWriter, r *http.Request) *exchange {
-	x := p.pool.Get().(*exchange)
-	chain, gaps, tried, req, obs, room, kept := x.chain, x.facts.Gaps[:0], x.want.Tried[:0], x.req, x.obs, x.room, x.kept
-	*x = exchange{p: p, r: r, ctx: r.Context(), down: intake.Download{ResponseWriter: w, Limit: p.o.ClientTimeout}, share: intake.Share{Of: &p.bodies}, chain: chain, req: req, obs: obs, room: room, kept: kept}
-	x.w = &x.down
-	x.want.Tried = tried
-	x.facts = Facts{ID: intake.RequestID(r.Header), Method: r.Method, Path: clip(r.URL.Path), Started: p.now(), Gaps: gaps, Outcome: OutcomeFailed}
-	p.budget.request()
-	return x
-}
-
 // end settles on every way out, a panic included, which becomes a 500 and a log line without the request's content.
 func (p *Proxy) end(x *exchange) {
 	defer p.running.Add(-1)
@@ -252,7 +201,11 @@ func (p *Proxy) end(x *exchange) {
 	if abort {
 		panic(http.ErrAbortHandler) // the server then closes the connection without a clean end
 	}
-	x.w, x.down, x.r, x.ctx, x.body, x.text, x.taken, x.unnamed, x.try, x.held, x.last = nil, intake.Download{}, nil, nil, nil, nil, nil, nil, nil, nil, nil
+	if x.spent {
+		return
+	}
+	x.room.gaps, x.room.tried, x.room.rows = x.facts.Gaps, x.want.Tried, x.facts.Decision.Rows
+	x.state, x.one.request = state{}, upstream.Request{}
 	p.pool.Put(x)
 }
 

@@ -52,7 +52,7 @@ func (x *exchange) readBody() ([]byte, error) {
 	var body []byte
 	var err error
 	if n := x.r.ContentLength; n > 0 {
-		body, err = intake.ReadWhole(r, n, x.room)
+		body, err = intake.ReadWhole(r, n, x.room.body)
 	} else {
 		body, err = io.ReadAll(r)
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // relay copies a worker's answer to the client.
-func (x *exchange) relay(ctx context.Context, stay func() bool, res *upstream.Response) error {
+func (x *exchange) relay(ctx context.Context, res *upstream.Response) error {
 	x.facts.Status = res.Status
 	if res.Status >= 500 || res.Status == http.StatusTooManyRequests {
 		if err := x.unwell(res); err != nil {
@@ -33,9 +33,9 @@ func (x *exchange) relay(ctx context.Context, stay func() bool, res *upstream.Re
 			message: "worker " + x.try.Worker.ID + " answered " + http.StatusText(res.Status) + " to the retry of a stream that had begun"}
 	}
 	if events {
-		return x.stream(ctx, stay, res)
+		return x.stream(ctx, res)
 	}
-	return x.reply(ctx, stay, res)
+	return x.reply(ctx, res)
 }
 
 func isEventStream(h header.Fields) bool {
@@ -55,22 +55,22 @@ func (x *exchange) writeHead(res *upstream.Response, named bool) {
 	if x.flushed {
 		return
 	}
-	x.fields = intake.ToClient(x.fields[:0], res.Header)
-	x.fields.Add(intake.HeaderRequestID, x.facts.ID)
+	x.room.answer = intake.ToClient(x.room.answer[:0], res.Header)
+	x.room.answer.Add(intake.HeaderRequestID, x.facts.ID)
 	if named {
-		x.fields.Add(headerWorker, x.try.Worker.ID)
+		x.room.answer.Add(headerWorker, x.try.Worker.ID)
 		if x.p.o.ExplainHeaders {
-			x.fields.Add(headerDecision, explain(&x.try.Decision))
+			x.room.answer.Add(headerDecision, explain(&x.try.Decision))
 		}
 	}
-	x.down.WriteFields(res.Status, x.fields)
+	x.down.WriteFields(res.Status, x.room.answer)
 	x.flushed = true
 }
 
 // reply copies an answer that is not an event stream, piece by piece as it comes, and keeps a bounded copy to read its usage.
-func (x *exchange) reply(ctx context.Context, stay func() bool, res *upstream.Response) error {
+func (x *exchange) reply(ctx context.Context, res *upstream.Response) error {
 	keep := (x.scanned || x.makesConversation()) && res.Status == http.StatusOK && res.Header.Get("Content-Encoding") == ""
-	kept := x.kept[:0]
+	kept := x.room.reply[:0]
 	for {
 		piece, err := res.Body.Next()
 		if err != nil && err != io.EOF {
@@ -78,7 +78,7 @@ func (x *exchange) reply(ctx context.Context, stay func() bool, res *upstream.Re
 		}
 		x.try.Heard()
 		if x.facts.FirstToken.IsZero() {
-			if !stay() { // from here on it may finish even when its worker leaves the fleet
+			if !x.try.stay() { // from here on it may finish even when its worker leaves the fleet
 				return x.workerLeft()
 			}
 			x.facts.FirstToken = x.p.now()
@@ -105,7 +105,7 @@ func (x *exchange) reply(ctx context.Context, stay func() bool, res *upstream.Re
 	if keep {
 		x.readAnswer(llmapi.ScanReply(x.api, kept))
 		if cap(kept) <= roomBytesMax {
-			x.kept = kept
+			x.room.reply = kept
 		}
 	}
 	x.answered(x.facts.Outcome)
@@ -120,12 +120,9 @@ func (x *exchange) probed() {
 	}
 }
 
-// answered ends the attempt with a whole answer.
+// answered notes that the attempt ended with a whole answer; settle, which comes next, gives its reservation back.
 func (x *exchange) answered(o Outcome) {
-	if o != OutcomeFailed && o != OutcomeBusy {
-		x.p.gate.Succeeded(x.try.Worker)
-	}
-	x.release(fleetOutcome(o))
+	x.try.good = o != OutcomeFailed && o != OutcomeBusy
 }
 
 // readAnswer takes what a whole reply tells.

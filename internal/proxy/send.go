@@ -82,22 +82,15 @@ func (x *exchange) pause(d time.Duration) bool {
 // send forwards the request to the admitted worker and relays the answer. An error of type *retryable may be tried elsewhere.
 func (x *exchange) send() error {
 	a := x.try
-	ctx, cancel := context.WithCancelCause(x.ctx)
-	defer cancel(nil)
-	stop := context.AfterFunc(a.Gone, func() { cancel(gate.ErrWorkerLeft) })
-	defer stop()
-	stays := false
-	stay := func() bool {
-		stays = stays || stop()
-		return stays
-	}
-	res, err := a.Client.Do(ctx, x.outgoing(a))
+	a.watch(x.ctx)
+	defer x.unwatch(a)
+	res, err := a.Client.Do(&a.life, x.outgoing(a))
 	if err != nil {
-		return x.broke(ctx, err)
+		return x.broke(&a.life, err)
 	}
 	defer res.Body.Close()
 	a.Heard()
-	return x.relay(ctx, stay, res)
+	return x.relay(&a.life, res)
 }
 
 // requestTarget is the client's own path and query. net/url lets a bare # pass in a query, where it means nothing to a server.
@@ -112,14 +105,16 @@ func (x *exchange) outgoing(a *attempt) *upstream.Request {
 			a.withholds = true
 		}
 	}
-	h := intake.ToWorker(x.outgoingFields[:0], intake.RequestFields(x.down.ResponseWriter, x.r, x.fields), intake.Toward{RequestID: x.facts.ID, Key: a.Key, Rank: a.Rank})
-	x.outgoingFields = h
-	out := &upstream.Request{Method: x.r.Method, Path: requestTarget(x.r.URL), Header: h, Body: body}
-	if rest := func() { x.p.gate.EnterRest(a.Attempt, x.chain) }; a.Decision.Entered < len(x.chain.Keys) {
+	h := intake.ToWorker(x.room.sent[:0], intake.RequestFields(x.down.ResponseWriter, x.r, x.room.answer), intake.Toward{RequestID: x.facts.ID, Key: a.Key, Rank: a.Rank})
+	x.room.sent = h
+	a.request = upstream.Request{Method: x.r.Method, Path: requestTarget(x.r.URL), Header: h, Body: body}
+	out := &a.request
+	if a.Decision.Entered < len(x.chain.Keys) {
+		rest := func() { x.p.gate.EnterRest(&a.Attempt, x.chain) }
 		out.Sent = func() { a.entering.Go(rest) } // beside the wait for the worker, which may be the shorter of the two
 	}
-	a.request = out
 	if x.taken != nil && x.taken.Spooled() {
+		x.spent = true // the goroutine that reads the file may come to its end after us
 		out.Reopen, out.BodyReader, out.ContentLength = x.taken.Reader, x.taken.Reader(), x.taken.Size
 	}
 	return out
@@ -205,8 +200,12 @@ func (x *exchange) release(o fleet.Outcome) {
 	}
 	a.settled = true
 	a.entering.Wait()
-	computed := o == fleet.Succeeded || !x.facts.FirstToken.IsZero()
-	x.p.gate.Release(a.Attempt, x.chain, o, computed)
+	x.p.gate.Release(&a.Attempt, x.chain, o, x.computed(o))
+}
+
+// computed says that the worker computed the prompt, for all that is known.
+func (x *exchange) computed(o fleet.Outcome) bool {
+	return o == fleet.Succeeded || !x.facts.FirstToken.IsZero()
 }
 
 // unwell sorts out an answer that says the worker cannot: 429 and 503 are back-pressure, 501 and 505 are about the request, every
@@ -271,10 +270,10 @@ func (x *exchange) writeHeld() error {
 		return &failure{status: h.status, kind: llmapi.KindUpstream, outcome: OutcomeFailed, message: "worker " + h.worker + " answered " + http.StatusText(h.status)}
 	}
 	if !x.flushed {
-		x.fields = intake.ToClient(x.fields[:0], h.header)
-		x.fields.Add(intake.HeaderRequestID, x.facts.ID)
-		x.fields.Add(headerWorker, h.worker)
-		x.down.WriteFields(h.status, x.fields)
+		x.room.answer = intake.ToClient(x.room.answer[:0], h.header)
+		x.room.answer.Add(intake.HeaderRequestID, x.facts.ID)
+		x.room.answer.Add(headerWorker, h.worker)
+		x.down.WriteFields(h.status, x.room.answer)
 		x.flushed = true
 	}
 	n, _ := x.w.Write(h.body)

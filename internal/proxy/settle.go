@@ -37,7 +37,7 @@ type Facts struct {
 	Usage                              llmapi.Usage
 	Unterminated                       bool // the stream ended cleanly without its dialect's terminator
 
-	keyed     time.Duration // time of the key step, until the first decision takes it in
+	keyed     time.Time // when the key step began, until the first decision takes it in
 	lastToken time.Time
 	aborted   bool // the client's connection is broken on purpose
 }
@@ -53,11 +53,15 @@ type FailedTry struct {
 func (x *exchange) settle() {
 	f := &x.facts
 	f.Ended = x.p.now()
-	if x.try != nil {
-		x.release(fleetOutcome(f.Outcome))
+	if a := x.try; a != nil {
+		a.entering.Wait()
+		end := gate.End{At: f.Ended, Outcome: fleetOutcome(f.Outcome), Good: a.good, Released: a.settled, Computed: x.computed(fleetOutcome(f.Outcome)), Chain: x.chain}
 		if f.Outcome == OutcomeSucceeded || f.Outcome == OutcomeIncomplete {
-			x.p.gate.Learn(x.try.Attempt, x.lesson())
+			lesson := x.lesson()
+			end.Lesson = &lesson
 		}
+		a.settled = true
+		x.p.gate.Settle(&a.Attempt, end)
 	}
 	if h := x.p.hooks.Settled; h != nil {
 		h(f)

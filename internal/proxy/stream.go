@@ -29,7 +29,6 @@ const burstRest = time.Millisecond
 type streaming struct {
 	*exchange
 	res   *upstream.Response
-	stay  func() bool
 	flush func() error
 	held  []byte       // of a first event that is not whole
 	left  time.Time    // when the last event left
@@ -42,10 +41,10 @@ var errOver = errors.New("the stream is over")
 // stream copies an event stream, each event at once, byte for byte. Its head leaves as soon as the worker's has come, so that a
 // client knows that it was heard while the prefill is silent. Only the first event waits until it is whole: an error there can
 // still be tried elsewhere.
-func (x *exchange) stream(ctx context.Context, stay func() bool, res *upstream.Response) error {
+func (x *exchange) stream(ctx context.Context, res *upstream.Response) error {
 	res.Header.Del("Content-Length") // a retry or a withheld event may change it
 	x.obs.Reset(x.api, x.try.withholds)
-	s := streaming{exchange: x, res: res, stay: stay, flush: http.NewResponseController(x.w).Flush}
+	s := streaming{exchange: x, res: res, flush: http.NewResponseController(x.w).Flush}
 	s.headFirst()
 	err := res.Body.Each(s.piece)
 	switch {
@@ -82,7 +81,7 @@ func (s *streaming) piece(b []byte) error {
 			s.over = func() error { return x.errorFirst(s.res, out) }
 			return errOver
 		}
-		if len(out) > 0 && !s.stay() {
+		if len(out) > 0 && !x.try.stay() {
 			s.over = x.workerLeft
 			return errOver
 		}
@@ -154,7 +153,7 @@ func (x *exchange) observe(piece []byte) []byte {
 	f := &x.facts
 	if f.FirstToken.IsZero() {
 		f.FirstToken, f.lastToken = now, now
-		x.p.gate.FirstToken(x.try.Attempt, now)
+		x.p.gate.FirstToken(&x.try.Attempt, now)
 		return out
 	}
 	gap := now.Sub(f.lastToken)

@@ -52,6 +52,7 @@ type Request struct {
 	Generates    bool            // an answer is decoded; false for embeddings, token counts and the like
 	Tried        []*fleet.Worker // never chosen again
 	Only         string          // id of the one worker that can serve, as the owner of a response id
+	Rows         []Row           // memory for those of the decision; may be nil
 }
 
 // Hit says what a decision made of the warm prefixes it found.

@@ -2,6 +2,7 @@ package sched
 
 import (
 	"math"
+	"slices"
 
 	"github.com/warmpath/warmpath/internal/fleet"
 )
@@ -308,7 +309,7 @@ func (s *Scheduler) explain(chosen int, reason, relaxed string, j judgement) Dec
 		}
 		best[at] = i
 	}
-	d.Rows = make([]Row, n)
+	d.Rows = slices.Grow(s.req.Rows[:0], n)[:n]
 	for r, i := range best[:n] {
 		d.Rows[r] = s.cands[i].row()
 	}

@@ -16,7 +16,8 @@ type conn struct {
 	expires  time.Time     // when it is too old, while idle
 
 	x            *exchange   // the one that it carries
-	opens, hands func() bool // its steps, made once, so that they allocate nothing
+	opens, hands func() bool // its steps, and what its end calls, made once, so that they allocate nothing
+	aborts       func(error)
 }
 
 func newConn(nc *net.TCPConn, w *socket.Watcher, lifetime time.Duration) (*conn, error) {
@@ -28,6 +29,7 @@ func newConn(nc *net.TCPConn, w *socket.Watcher, lifetime time.Duration) (*conn,
 	c.rd.src = s
 	c.opens = func() bool { return c.x.open() }
 	c.hands = func() bool { return c.x.hand() }
+	c.aborts = c.abort
 	return c, nil
 }
 

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/life"
 )
 
 // writerGrace is how long the end of an answer waits for the end of a body still being written, before it gives up the
@@ -27,8 +29,8 @@ type exchange struct {
 	ctx    context.Context
 	reused bool
 
-	stop     func() bool // takes back the call of abort; false when that has started
-	begun    bool        // send was called
+	watch    life.Watch // of ctx, for abort
+	begun    bool       // send was called
 	sendErr  error
 	head     head
 	headErr  error
@@ -53,9 +55,7 @@ type exchange struct {
 func (x *exchange) run() (*Response, *Error) {
 	x.c.x = x
 	x.c.rd.take()
-	if x.ctx.Done() != nil {
-		x.stop = context.AfterFunc(x.ctx, x.abort)
-	}
+	x.watch.Follow(x.ctx, x.c.aborts)
 	err := x.c.Attend(x.c.opens)
 	x.answered = x.c.rd.came
 	if err = cmp.Or(x.headErr, err); err != nil {
@@ -63,6 +63,9 @@ func (x *exchange) run() (*Response, *Error) {
 			err = x.sendErr
 		}
 		return nil, x.broken(err)
+	}
+	if over := contextEnd(x.ctx); over != nil { // a worker that sees us leave may end its answer in good order, and that is none
+		return nil, x.broken(over)
 	}
 	h := &x.head
 	x.headCame.Store(true)
@@ -139,7 +142,7 @@ func (x *exchange) final() (bool, error) {
 
 // abort runs when the context ends. Half a request is cut off with a reset, so that the worker need not read up to its
 // end to learn of it; after a whole one an ordinary close is what every server watches for.
-func (x *exchange) abort() { x.c.Abort(!x.sent.Load()) }
+func (c *conn) abort(error) { c.Abort(!c.x.sent.Load()) }
 
 // broken ends the exchange after an error and describes it.
 func (x *exchange) broken(err error) *Error {
@@ -182,7 +185,7 @@ func (x *exchange) finish(clean bool) {
 		x.awaitWriter()
 	}
 	keep := clean && c.lifetime > 0 && len(c.rd.buffered()) == 0 && x.sent.Load() && !c.Ended()
-	if x.stop != nil && !x.stop() {
+	if !x.watch.Stop() {
 		keep = false // abort has closed it, or is about to
 	}
 	c.rd.release()
@@ -312,6 +315,9 @@ func (x *exchange) ends(err error) {
 
 // fail ends the exchange with x.err and turns that into what the caller is told, now and ever after.
 func (x *exchange) fail() error {
+	if x.err == io.EOF && x.resp.ContentLength < 0 && !x.over {
+		x.err = cmp.Or(contextEnd(x.ctx), x.err) // as in run: without a length only the worker's word says that it is whole
+	}
 	if x.err == io.EOF {
 		x.finish(true)
 	} else if _, told := x.err.(*Error); !told {

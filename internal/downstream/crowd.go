@@ -1,0 +1,76 @@
+package downstream
+
+import (
+	"net"
+	"net/http"
+	"time"
+)
+
+// surplusShare is which part of Options.ConnectionsMax is accepted beyond it. Those are answered too, by a refusal where it would
+// take a connection to a worker, and not kept: a server that accepted none would not even answer whether it lives.
+const surplusShare = 5
+
+// What a connection is about: a request, its first request, or the next one after those that were answered.
+const (
+	busy = iota
+	fresh
+	spare
+)
+
+// crowd is how many connections there are, here and at net/http.
+func (s *Server) crowd() int { return len(s.conns) + int(s.elsewhere.Load()) }
+
+// counted keeps count of connections that net/http serves.
+func (s *Server) counted(_ net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		s.elsewhere.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		s.elsewhere.Add(-1)
+	}
+}
+
+// admit says whether a connection more is one beyond ConnectionsMax. One that waits for its next request gives way to it: otherwise clients that
+// have nothing to ask would keep out those that have. s.mu is held.
+func (s *Server) admit() (surplus bool) {
+	most := s.o.ConnectionsMax
+	return most > 0 && s.crowd() >= most && !s.dropIdle()
+}
+
+// dropIdle closes a connection that waits for its next request, if there is one. s.mu is held.
+func (s *Server) dropIdle() bool {
+	for c := range s.conns {
+		if c.idle.Load() == spare && !c.dropped {
+			c.dropped = true
+			c.nc.Close()
+			return true
+		}
+	}
+	return false
+}
+
+// awaitRoom returns when another connection may be accepted.
+func (s *Server) awaitRoom() {
+	most := s.o.ConnectionsMax
+	if most <= 0 {
+		return
+	}
+	for {
+		s.mu.Lock()
+		full := !s.closed && s.crowd() >= most+max(most/surplusShare, 1)
+		if full {
+			s.dropIdle()
+		}
+		s.mu.Unlock()
+		if !full {
+			return
+		}
+		time.Sleep(acceptPause)
+	}
+}
+
+// Surplus says whether the request came on a connection beyond ConnectionsMax: whatever it asks for had better cost no connection more.
+func (w *reply) Surplus() bool { return w.c.surplus }
+
+// lasts says whether the connection is kept after an answer.
+func (c *conn) lasts() bool { return !c.surplus && c.s.lasting.Load() }

@@ -1,0 +1,138 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/gate"
+	"github.com/warmpath/warmpath/internal/header"
+	"github.com/warmpath/warmpath/internal/intake"
+	"github.com/warmpath/warmpath/internal/life"
+	"github.com/warmpath/warmpath/internal/llmapi"
+	"github.com/warmpath/warmpath/internal/prefix"
+	"github.com/warmpath/warmpath/internal/sched"
+	"github.com/warmpath/warmpath/internal/upstream"
+)
+
+// exchange is one client request, from its first byte to its settlement. When it is over its memory serves the next one.
+type exchange struct {
+	p *Proxy
+	state
+
+	// What the request before may have left something in; each is begun anew where it is first used.
+	req   llmapi.Request
+	obs   llmapi.Stream
+	chain prefix.Chain
+	one   attempt // the first
+	room  room
+}
+
+// room is memory alone.
+type room struct {
+	body   []byte // for a short body,
+	reply  []byte // and a short reply
+	sent   header.Fields
+	answer header.Fields
+	gaps   []float32
+	tried  []*fleet.Worker
+	rows   []sched.Row
+}
+
+// state is all that begins anew with a request.
+type state struct {
+	w   http.ResponseWriter // &down
+	r   *http.Request
+	ctx context.Context
+
+	down  intake.Download
+	share intake.Share // of Proxy.bodies
+
+	api     llmapi.API
+	dialect llmapi.Dialect
+	kind    intake.Kind  // what the path means
+	unread  bool         // the client's body is not at its end
+	begun   bool         // it was asked for
+	body    []byte       // as it came, unless taken holds it in a file
+	taken   *intake.Body // a body that is not plain JSON
+	text    []byte       // the body in the clear, as req points into it
+	packed  bool         // body is text compressed
+	unnamed func(models string) error
+	scanned bool // req holds what text says
+	want    sched.Request
+
+	try      *attempt // the one under way
+	held     *heldReply
+	last     error // what the last attempt failed with
+	poisoned bool  // it broke a fresh connection after being sent whole, once
+	events   bool  // the answer is an event stream
+	flushed  bool  // response headers have left
+	sent     int64 // body bytes that reached the client's connection
+	spent    bool  // somebody else may still use the memory: it serves no other request
+
+	facts Facts
+}
+
+func newExchange(p *Proxy) *exchange {
+	x := &exchange{p: p}
+	x.room.body = make([]byte, roomBytesMax)
+	x.one.end = x.one.life.End
+	return x
+}
+
+func (p *Proxy) begin(w http.ResponseWriter, r *http.Request) *exchange {
+	x := p.pool.Get().(*exchange)
+	x.r, x.ctx, x.w = r, r.Context(), &x.down
+	x.down.ResponseWriter, x.down.Limit = w, p.o.ClientTimeout
+	x.share.Of = &p.bodies
+	x.want.Tried, x.want.Rows = x.room.tried[:0], x.room.rows[:0]
+	f := &x.facts
+	f.ID, f.Method, f.Path, f.Started, f.Gaps, f.Outcome = intake.RequestID(r.Header), r.Method, clip(r.URL.Path), p.now(), x.room.gaps[:0], OutcomeFailed
+	p.budget.request()
+	return x
+}
+
+// attempt is one worker's turn at the request.
+type attempt struct {
+	gate.Attempt
+	life           life.Context // ends with the client's connection, and with the worker's membership while nothing was answered
+	client, worker life.Watch
+	end            func(cause error) // life.End, made once
+	stays          bool              // the worker's end is no more of interest
+	request        upstream.Request
+	entering       sync.WaitGroup // of a long prompt into the index
+	withholds      bool           // usage was asked for on the client's behalf
+	good           bool           // the worker answered well
+	settled        bool
+}
+
+// attempt returns a new one.
+func (x *exchange) attempt() *attempt {
+	if x.facts.Tries > 0 {
+		a := new(attempt)
+		a.end = a.life.End
+		return a
+	}
+	x.one = attempt{end: x.one.end}
+	return &x.one
+}
+
+// watch has the attempt end with the client, and with the worker until stay.
+func (a *attempt) watch(client context.Context) {
+	a.client.Follow(client, a.end)
+	a.Gone.Watch(&a.worker, a.end)
+}
+
+// stay says that the worker is to go on even when it leaves the fleet; false: it has left.
+func (a *attempt) stay() bool {
+	a.stays = a.stays || a.worker.Stop()
+	return a.stays
+}
+
+// unwatch undoes watch. Whoever is ending the attempt at this moment may look at it still.
+func (x *exchange) unwatch(a *attempt) {
+	if client := a.client.Stop(); !a.stay() || !client {
+		x.spent = true
+	}
+}
