@@ -33,6 +33,7 @@ var rooms = map[string][]string{
 	"metrics":    {"github.com/prometheus/"},
 	"prefix":     {"fleet"},
 	"kvindex":    {"prefix"},
+	"zmtp":       {},
 	"words":      {},
 	"tokenizer":  {"words"},
 	"cost":       {"fleet"},
