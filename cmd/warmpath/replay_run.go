@@ -32,7 +32,28 @@ const progressEvery = 250 * time.Millisecond
 // reportSamples is how many times the load is noted for a report, about.
 const reportSamples = 150
 
+// checked remembers that something could not be written: a table on a full disk must not look like one that is whole.
+type checked struct {
+	io.Writer
+	err error
+}
+
+func (c *checked) Write(b []byte) (n int, err error) {
+	if n, err = c.Writer.Write(b); err != nil && c.err == nil {
+		c.err = err
+	}
+	return n, err
+}
+
 func (p *replayPlan) run(ctx context.Context, stdout, stderr io.Writer) error {
+	out := &checked{Writer: stdout}
+	if err := p.replay(ctx, out, stderr); err != nil {
+		return err
+	}
+	return out.err
+}
+
+func (p *replayPlan) replay(ctx context.Context, stdout, stderr io.Writer) error {
 	began := time.Now()
 	if p.fitted != nil {
 		printFitted(stderr, p.fitted, p.fittedFrom)
@@ -59,7 +80,7 @@ func (p *replayPlan) run(ctx context.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 	rows := sweep.Compare(runs)
-	if !p.options.json && !p.options.csv {
+	if !p.options.json && !p.options.csv && len(rows) > 0 {
 		p.table(stdout, rows)
 	}
 	if err == nil && p.options.regret > 0 {
