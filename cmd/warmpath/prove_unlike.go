@@ -237,7 +237,7 @@ func (p *proof) unlikeStatic(ctx context.Context, s unlikeSetting, all []workloa
 		return run, err
 	}
 	defer engines.close()
-	transport := &http.Transport{MaxIdleConnsPerHost: len(all) + 1, DisableCompression: true}
+	transport := &http.Transport{MaxIdleConnsPerHost: len(all) + 1, IdleConnTimeout: embeddedKeepAlive / 2, DisableCompression: true}
 	defer transport.CloseIdleConnections()
 	turns := &weighedTurns{next: transport, weights: []float64{weight, 1}, owed: make([]float64, 2)}
 	for _, e := range engines.engines {

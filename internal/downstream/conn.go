@@ -42,9 +42,11 @@ type conn struct {
 	req    http.Request  // likewise
 	until  time.Time     // the read deadline in force, zero is none
 	wanted time.Time     // and the one that the next read that waits is to have
-	idle   atomic.Int32  // busy, fresh or spare
-	// surplus: not kept after an answer, because there are too many. dropped: closed for another's sake; the server's lock guards it.
+	idle   atomic.Int32  // busy, fresh, spare or stale
+	// surplus: not kept after an answer, because there are too many. noted: when it was stale first; dropped: closed for another's sake;
+	// the server's lock guards them.
 	surplus, dropped bool
+	noted            time.Time
 	served           bool // at least one request
 
 	held  *[]byte // the buffer, nil while there is nothing in it

@@ -10,12 +10,17 @@ import (
 // take a connection to a worker, and not kept: a server that accepted none would not even answer whether it lives.
 const surplusShare = 5
 
-// What a connection is about: a request, its first request, or the next one after those that were answered.
+// What a connection is about: a request, its first request, or the next one after those that were answered; stale once it was looked at then.
 const (
 	busy = iota
 	fresh
 	spare
+	stale
 )
+
+// staleTime is how long a connection is left alone that waits for its next request: a client that has just been answered may well be
+// sending it.
+const staleTime = 500 * time.Millisecond
 
 // crowd is how many connections there are, here and at net/http.
 func (s *Server) crowd() int { return len(s.conns) + int(s.elsewhere.Load()) }
@@ -37,10 +42,14 @@ func (s *Server) admit() (surplus bool) {
 	return most > 0 && s.crowd() >= most && !s.dropIdle()
 }
 
-// dropIdle closes a connection that waits for its next request, if there is one. s.mu is held.
+// dropIdle closes a connection that has waited for its next request for staleTime, if there is one. s.mu is held.
 func (s *Server) dropIdle() bool {
+	now := time.Now()
 	for c := range s.conns {
-		if c.idle.Load() == spare && !c.dropped {
+		switch {
+		case c.idle.CompareAndSwap(spare, stale):
+			c.noted = now
+		case c.idle.Load() == stale && now.Sub(c.noted) >= staleTime && !c.dropped:
 			c.dropped = true
 			c.nc.Close()
 			return true
