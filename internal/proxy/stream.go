@@ -21,8 +21,8 @@ const (
 )
 
 // burstRest is how long a stream rests after an event that came less than this behind the one before, so that what comes meanwhile
-// leaves together: each write to a client costs as much as all else that is done for an event. No event waits but those that come while
-// it rests, and streams whose events are further apart never rest: engines take 5 ms and more for a token.
+// leaves together: each write to a client costs as much as all else that is done for an event. It ends 1 ms behind the event that left,
+// so no event waits that is that far from the one before: engines take 5 ms and more for a token.
 const burstRest = time.Millisecond
 
 // streaming is an event stream on its way to the client.
@@ -33,6 +33,8 @@ type streaming struct {
 	held  []byte       // of a first event that is not whole
 	left  time.Time    // when the last event left
 	over  func() error // what ended it before its end
+
+	rested bool // what comes now may have waited
 }
 
 // errOver ends the reading of a stream's body; why is in streaming.over.
@@ -67,7 +69,7 @@ func (s *streaming) headFirst() {
 // piece takes what came together. While it is at work the worker's connection stays open: what ends the stream is left to stream.
 func (s *streaming) piece(b []byte) error {
 	x := s.exchange
-	out := x.observe(b)
+	out := s.observe(b)
 	if x.sent == 0 && x.firstEventOpen(out, s.held) {
 		s.held = append(s.held, out...)
 		s.headFirst()
@@ -111,8 +113,10 @@ func (s *streaming) forward(out []byte) error {
 	}
 	err = s.flush()
 	before := s.left
-	if s.left = time.Now(); err == nil && s.left.Sub(before) < burstRest {
+	s.left = time.Now()
+	if s.rested = s.left.Sub(before) < burstRest && err == nil && !s.obs.Done; s.rested {
 		time.Sleep(burstRest)
+		s.left = s.left.Add(burstRest) // what is there by now is of the same burst
 	}
 	return err
 }
@@ -136,7 +140,8 @@ func (x *exchange) errorFirst(res *upstream.Response, event []byte) error {
 }
 
 // observe notes tokens and gaps of a piece and returns the bytes to forward.
-func (x *exchange) observe(piece []byte) []byte {
+func (s *streaming) observe(piece []byte) []byte {
+	x := s.exchange
 	before := x.obs.Tokens
 	named := x.obs.ID != ""
 	out := x.obs.Feed(piece)
@@ -158,6 +163,9 @@ func (x *exchange) observe(piece []byte) []byte {
 	}
 	gap := now.Sub(f.lastToken)
 	f.lastToken = now
+	if s.rested { // they came one by one
+		gap /= time.Duration(n)
+	}
 	if len(f.Gaps) < gapsMax {
 		f.Gaps = append(f.Gaps, float32(gap.Seconds()))
 	}
