@@ -42,7 +42,7 @@ const traceBytesMax = 256 << 20
 func replayCommand() *cobra.Command {
 	var o replayOptions
 	command := &cobra.Command{
-		Use:   "replay [TRACE | --log FILE]",
+		Use:   "replay [TRACE... | --log FILE]",
 		Short: "Replay a trace against simulated fleets under any policy, in virtual time",
 		Long: `Replays a trace against fleets of simulated engines, by the router's own scheduler, and shows for every policy what came of it and
 what was possible. The form of a trace is told by its content, compressed with gzip or zstd or not:
@@ -51,7 +51,7 @@ what was possible. The form of a trace is told by its content, compressed with g
 or made up, as in "chats:turns=10,rate=4":
 
 ` + traces.Generators() + `
-Several files are one trace where they are decision logs, of one router or of several.
+Several files are one trace where they are decision logs, of one router or of several, or texts.
 Engines keep their cache, batch and queue as real ones do; docs/REPLAY.md says how far. Lists are written a,b,c and are run in every
 combination. The same command gives the same output.`,
 		Example: `  warmpath replay mooncake.jsonl --fleet h100-70b-tp4:8 --rate 1,1.5 --seeds 3

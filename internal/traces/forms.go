@@ -98,22 +98,26 @@ func (a *azure) parse(line []byte, into []Request) ([]Request, error) {
 	return append(into, Request{At: since, Prompt: prompt, Output: output}), nil
 }
 
+// microsecondsMax is in the year 2200.
+const microsecondsMax = 7.26e15
+
 // A text's tokens are taken to be of textTokenBytes; its blocks are of textBlockBytes.
 const (
 	textTokenBytes = 4
 	textBlockBytes = 64
 )
 
-// texts reads prompts as they were, and names their blocks by their hash.
+// texts reads prompts as they were, and names their blocks by their hash. Lines stand in the order in which answers were complete, or in
+// none: their arrivals are sorted by the caller.
 type texts struct {
 	seed  prefix.Seed
-	start float64
-	begun bool
-	last  time.Duration
+	start time.Time // of the trace's time
 	chain prefix.Chain
 }
 
-func newTexts() *texts { return &texts{seed: prefix.NewSeed([]byte("traces"))} }
+func newTexts(start time.Time) *texts {
+	return &texts{seed: prefix.NewSeed([]byte("traces")), start: start}
+}
 
 func (x *texts) parse(line []byte, into []Request) ([]Request, error) {
 	var l struct {
@@ -126,16 +130,12 @@ func (x *texts) parse(line []byte, into []Request) ([]Request, error) {
 		return into, err
 	}
 	if l.Timestamp == nil || l.Input == "" {
-		return into, errors.New(`"timestamp" and "input" are needed`)
+		return into, errors.New(`"timestamp" and "input" are needed, and not empty`)
 	}
-	if !x.begun {
-		x.start, x.begun = *l.Timestamp, true
+	if *l.Timestamp < 0 || *l.Timestamp > microsecondsMax {
+		return into, fmt.Errorf("timestamp %v is not in microseconds since 1970, or since the start", *l.Timestamp)
 	}
-	at := time.Duration((*l.Timestamp - x.start) * float64(time.Microsecond))
-	if at < x.last {
-		return into, fmt.Errorf("timestamp %.0f is before that of an earlier line", *l.Timestamp)
-	}
-	x.last = at
+	at := time.UnixMicro(int64(*l.Timestamp)).Sub(x.start)
 	r := Request{At: at, Prompt: max(1, len(l.Input)/textTokenBytes), Output: len(l.Output) / textTokenBytes}
 	if l.Session != "" {
 		r.Session = hash(l.Session)

@@ -121,6 +121,30 @@ func TestFilesThatDoNotOverlapAreNotOpenTogether(t *testing.T) {
 	}
 }
 
+func TestTextsComeInTheOrderOfTheirTimesFromAnyFile(t *testing.T) {
+	line := func(us int64, text string) string {
+		return fmt.Sprintf(`{"timestamp":%d,"input":%q,"output":"ok","session_id":"s"}`+"\n", 1_760_000_000_000_000+us, text)
+	}
+	long := strings.Repeat("the same beginning ", 20)
+	one := write(t, "one", line(4_000_000, long+"four")+line(0, "zero")+line(2_000_000, long+"and two"))
+	two := write(t, "two", line(3_000_000, "three")+line(1_000_000, long+"one"))
+	got := all(t, openLogs(t, two, one), 1)
+	if len(got) != 5 || common(got[1], got[4]) < 5 {
+		t.Fatalf("%d requests, %+v", len(got), got)
+	}
+	for i, q := range got {
+		if q.At != time.Duration(i)*time.Second {
+			t.Errorf("request %d at %v", i, q.At)
+		}
+	}
+	if alone := all(t, open(t, one), 1); len(alone) != 3 || alone[2].At != 4*time.Second {
+		t.Errorf("%+v", alone)
+	}
+	if _, err := OpenLogs([]string{one, "testdata/decisions.jsonl"}, Options{}); err == nil || !strings.Contains(err.Error(), "they are no one trace") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestSeveralFilesMustAllBeLogs(t *testing.T) {
 	other := write(t, "other", `{"timestamp":0,"input_length":600,"output_length":5,"hash_ids":[1]}`+"\n")
 	for _, c := range []struct {

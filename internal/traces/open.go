@@ -41,7 +41,7 @@ func Open(name string, o Options) (*Trace, error) {
 	if err != nil {
 		return nil, err
 	}
-	if first, _, _ := bytes.Cut(head, []byte("\n")); isDecision(first) {
+	if first, _, _ := bytes.Cut(head, []byte("\n")); isDecision(first) || isText(first) && first[0] == '{' {
 		return OpenLogs([]string{name}, o)
 	}
 	t := &Trace{Name: name, skipped: new(int)}
@@ -88,9 +88,6 @@ func recognise(t *Trace, head []byte) (func() parser, error) {
 	case has("hash_ids"):
 		t.Form, t.BlockTokens, t.Jitter = "mooncake", mooncakeBlockTokens, 3*time.Second
 		return func() parser { return new(mooncake).parse }, nil
-	case has("input"):
-		t.Form, t.BlockTokens = "texts", textBlockBytes/textTokenBytes
-		return func() parser { return newTexts().parse }, nil
 	}
 	return nil, fmt.Errorf("the first line is no trace's; known are:%s", formNames())
 }
