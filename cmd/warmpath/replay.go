@@ -30,6 +30,8 @@ type replayOptions struct {
 	caches, constants, slo, half, out    string
 	profiles                             []string
 	seeds, first, regret, parallel       int
+	tierTokens                           int
+	tierLoad                             time.Duration
 	minutes, workerPrice                 float64
 	jitter, eventDelay                   time.Duration
 	jitterSet, skipBad, json, csv, quiet bool
@@ -80,6 +82,8 @@ func (o *replayOptions) flags(command *cobra.Command) {
 	f.StringArrayVar(&o.log, "log", nil, "replay a router's own decision log (serve --decision-log) with what was rotated from it; may be given again")
 	f.StringVar(&o.fleet, "fleet", "h100-8b:4", "profiles and how many workers each has, as in h100-8b:6,a100-8b:2")
 	f.StringArrayVar(&o.profiles, "profile", nil, "a file with a profile of your own, to be named in --fleet; may be given again")
+	f.IntVar(&o.tierTokens, "tier-tokens", 0, "give workers slower memory of so many tokens, the host's or a disk, for what their caches evict")
+	f.DurationVar(&o.tierLoad, "tier-load", 3*time.Microsecond, "what it takes to load a token back from there")
 	f.StringArrayVar(&o.fit, "fit", nil, "fit a profile from a decision log with what was rotated from it; it is named fitted in --fleet, and printed")
 	f.StringVar(&o.policies, "policies", "all", "policies to compare: "+strings.Join(sched.PolicyNames(), ", ")+", or all")
 	f.StringVar(&o.rates, "rate", "1", "how many times as fast requests come")
@@ -173,6 +177,11 @@ func (o *replayOptions) base(c *sim.Config, p *replayPlan) (err error) {
 	if c.Fleet, err = sim.ParseFleet(o.fleet, p.profiles); err != nil {
 		return err
 	}
+	if o.tierTokens > 0 {
+		for i := range c.Fleet {
+			c.Fleet[i].TierTokensMax, c.Fleet[i].TierSeconds = o.tierTokens, o.tierLoad.Seconds()
+		}
+	}
 	if c.Assumed, err = oneOf("caches", o.caches, "exact", "assumed"); err != nil {
 		return err
 	}
@@ -189,7 +198,7 @@ func (o *replayOptions) base(c *sim.Config, p *replayPlan) (err error) {
 		value float64
 	}{
 		{"first", float64(o.first)}, {"minutes", o.minutes}, {"regret", float64(o.regret)}, {"parallel", float64(o.parallel)},
-		{"jitter", o.jitter.Seconds()}, {"event-delay", o.eventDelay.Seconds()}, {"worker-price", o.workerPrice},
+		{"tier-tokens", float64(o.tierTokens)}, {"tier-load", o.tierLoad.Seconds()}, {"jitter", o.jitter.Seconds()}, {"event-delay", o.eventDelay.Seconds()}, {"worker-price", o.workerPrice},
 	} {
 		if !(f.value >= 0) {
 			return fmt.Errorf("--%s %g is below 0", f.flag, f.value)

@@ -49,6 +49,7 @@ type replayLine struct {
 	BoundTPOTMean float64 `json:"bound_tpot_mean_ms"`
 	BoundE2EMean  float64 `json:"bound_e2e_mean_ms"`
 	BoundSession  float64 `json:"bound_session_mean_s"`
+	BoundMakespan float64 `json:"bound_makespan_s"`
 	BoundHit      float64 `json:"bound_hit_rate"`
 	PooledHit     float64 `json:"pooled_lru_hit_rate"`
 	BestHit       float64 `json:"pooled_best_hit_rate"`
@@ -66,7 +67,7 @@ func (p *replayPlan) line(r *sweep.Run) replayLine {
 		TPOTMean: ms * x.TPOT.Mean(), TPOTP99: ms * x.TPOT.Quantile(0.99), E2EMean: ms * x.E2E.Mean(), E2EP99: ms * x.E2E.Quantile(0.99),
 		SessionMean: x.Session.Mean(), Makespan: x.Makespan.Seconds(), HitRate: x.HitRate(), Declined: x.Declined, BusiestMean: x.Spread(),
 		Preemptions: x.Preemptions, Prefilled: x.PrefilledTokens, Generated: x.GeneratedTokens, GoodShare: x.GoodShare(), Goodput: x.Goodput(), Price: p.price(x),
-		BoundTTFTMean: ms * b.TTFT, BoundTPOTMean: ms * b.TPOT, BoundE2EMean: ms * b.E2E, BoundSession: b.Session,
+		BoundTTFTMean: ms * b.TTFT, BoundTPOTMean: ms * b.TPOT, BoundE2EMean: ms * b.E2E, BoundSession: b.Session, BoundMakespan: b.Makespan,
 		BoundHit: b.HitRate, PooledHit: b.PooledHitRate, BestHit: b.BestHitRate, LeastPrefill: b.PrefillSeconds,
 	}
 }

@@ -19,7 +19,7 @@ type Bounds struct {
 	// order in which they come.
 	HitRate, PooledHitRate, BestHitRate float64
 	// PrefillSeconds is the prefill that is left at HitRate, spread evenly over the fleet; Utilisation is its share of the time in which
-	// requests come.
+	// requests come, where that is not the policy's doing.
 	PrefillSeconds, Utilisation float64
 	// TTFT in seconds is below the mean of any policy: that of shortest remaining work first on one server as fast as the fleet
 	// (Schrage 1968), at HitRate, and never less than the prefills themselves take on the fastest worker.
@@ -161,9 +161,11 @@ func (s *study) alone() {
 	prompts, cached, gaps := 0, 0, 0
 	var tpot float64
 	var times sessionTimes
+	work := s.work()
 	for i := range s.all {
 		a := &s.all[i]
 		took := b.E2E
+		b.PrefillSeconds += work(a)
 		prompts += a.prompt
 		cached += a.cached
 		ttft := least(kinds, func(k cost.Constants) float64 { return k.Prefill(a.prompt-a.cached, a.cached) })
@@ -238,9 +240,8 @@ func least(kinds []cost.Constants, f func(cost.Constants) float64) float64 {
 // shortestFirst is the mean time until all of a request's prefill is done, on one server that does the fleet's work: it works on the
 // request with the least left. No fleet and no order does better on the mean.
 func (s *study) shortestFirst() float64 {
-	fastest, speed := combined(s.config.Fleet)
 	var waiting floatHeap // remaining seconds, on the one server
-	var now, sum, total float64
+	var now, sum float64
 	run := func(until float64) {
 		for len(waiting) > 0 && now < until {
 			if left := waiting[0].left; now+left > until {
@@ -254,23 +255,28 @@ func (s *study) shortestFirst() float64 {
 		}
 		now = max(now, until)
 	}
+	work := s.work()
 	for i := range s.all {
-		a := &s.all[i]
-		came := a.at.Seconds()
+		came := s.all[i].at.Seconds()
 		run(came)
-		u, h := float64(a.prompt-a.cached), float64(a.cached)
-		work := (fastest.A + fastest.B*u + fastest.C*u*(u+2*h)) / speed
-		total += work
-		waiting.push(remaining{work, came})
+		waiting.push(remaining{work(&s.all[i]), came})
 	}
 	for len(waiting) > 0 {
 		now += waiting[0].left
 		sum += now - waiting[0].came
 		waiting.pop()
 	}
-	s.bound.PrefillSeconds = total
-	s.bound.Utilisation = ratio(total, (s.all[len(s.all)-1].at - s.all[0].at).Seconds())
+	s.bound.Utilisation = ratio(s.bound.PrefillSeconds, (s.all[len(s.all)-1].at - s.all[0].at).Seconds())
 	return sum / float64(len(s.all))
+}
+
+// work returns what tells the seconds of a request's prefill on one server that does the fleet's work.
+func (s *study) work() func(*asked) float64 {
+	fastest, speed := combined(s.config.Fleet)
+	return func(a *asked) float64 {
+		u, h := float64(a.prompt-a.cached), float64(a.cached)
+		return (fastest.A + fastest.B*u + fastest.C*u*(u+2*h)) / speed
+	}
 }
 
 // combined is one server that is at least as fast as the fleet: constants of which none is above any worker's, and how many times as
