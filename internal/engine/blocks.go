@@ -22,7 +22,7 @@ type kvCache struct {
 	pageTokens  int
 	blocks      []block // grows with use; the first one is the sentinel of the list of kept ones
 	unused      int32   // list through next, 0 ends it
-	index       map[prefix.Key]int32
+	index       keyIndex
 	total, free int // pages; free counts those of kept blocks
 	kept        int // pages of kept blocks
 	evictions   uint64
@@ -33,7 +33,7 @@ type kvCache struct {
 func newKVCache(tokensMax, blockTokens, pageTokens int) *kvCache {
 	n := tokensMax / pageTokens
 	return &kvCache{
-		blockTokens: blockTokens, pageTokens: pageTokens, blocks: make([]block, 1), index: make(map[prefix.Key]int32), total: n, free: n,
+		blockTokens: blockTokens, pageTokens: pageTokens, blocks: make([]block, 1), index: newKeyIndex(), total: n, free: n,
 	}
 }
 
@@ -62,7 +62,7 @@ func (k *kvCache) find(last int32, key prefix.Key) int32 {
 			return child
 		}
 	}
-	id := k.index[key]
+	id := k.index.find(key)
 	if last != 0 && id != 0 {
 		k.blocks[last].child = id
 	}
@@ -158,7 +158,7 @@ func (k *kvCache) evict() {
 	id := k.blocks[0].next
 	k.unlink(id)
 	if b := &k.blocks[id]; b.keyed {
-		delete(k.index, b.key)
+		k.index.remove(b.key)
 		k.evictions++
 		if k.tier != nil {
 			k.keep(b.key)
@@ -173,11 +173,11 @@ func (k *kvCache) evict() {
 // publish makes a full block findable. A key that is already there keeps its first block: the copy is only held by the
 // sequence that computed it and is forgotten with it.
 func (k *kvCache) publish(id int32, key prefix.Key) {
-	if _, taken := k.index[key]; taken || k.blocks[id].keyed {
+	if k.blocks[id].keyed || k.index.find(key) != 0 {
 		return
 	}
 	k.blocks[id].key, k.blocks[id].keyed = key, true
-	k.index[key] = id
+	k.index.put(key, id)
 	if k.changed != nil {
 		k.changed(key, true)
 	}

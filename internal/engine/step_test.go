@@ -250,8 +250,8 @@ func overdrawn(c *Core, batchMax int) string {
 	switch k := c.cache; {
 	case held+kept > k.total || held+k.free != k.total || kept != k.kept:
 		return fmt.Sprintf("%d pages held and %d kept of %d; %d are said to be free, %d kept", held, kept, k.total, k.free, k.kept)
-	case keyed != len(k.index):
-		return fmt.Sprintf("%d blocks have a key, %d are found by one", keyed, len(k.index))
+	case keyed != k.index.used:
+		return fmt.Sprintf("%d blocks have a key, %d are found by one", keyed, k.index.used)
 	case c.Running() > batchMax || c.KVUsage() < 0 || c.KVUsage() > 1:
 		return fmt.Sprintf("%d run in a batch of %d, KV use is %v", c.Running(), batchMax, c.KVUsage())
 	}
@@ -303,7 +303,7 @@ func TestAnAbortFreesEverythingAtAnyMoment(t *testing.T) {
 		t.Fatalf("seed %d: %d running, %d waiting, %d of %d blocks free", seed, c.Running(), c.Waiting(), c.cache.free, c.cache.total)
 	}
 	for i, b := range c.cache.blocks {
-		if b.holders != 0 || b.keyed && c.cache.index[b.key] != int32(i) {
+		if b.holders != 0 || b.keyed && c.cache.index.find(b.key) != int32(i) {
 			t.Fatalf("seed %d: block %d is %+v", seed, i, b)
 		}
 	}

@@ -59,7 +59,7 @@ func (t *tier) unlink(i int32) {
 // keep puts a block in slower memory.
 func (k *kvCache) keep(key prefix.Key) {
 	gone, full := k.tier.use(key)
-	if _, cached := k.index[gone]; full && !cached && k.changed != nil {
+	if full && k.changed != nil && k.index.find(gone) == 0 {
 		k.changed(gone, false)
 	}
 }
