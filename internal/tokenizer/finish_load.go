@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"encoding/json/jsontext"
 	json "encoding/json/v2"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -14,18 +15,14 @@ func (t *Tokenizer) loadAdded(array []byte) error {
 		t.added, t.addedNormal = newAddedSet(nil), newAddedSet(nil)
 		return nil
 	}
-	var listed []addedToken
-	if err := json.Unmarshal(array, &listed, jsontext.AllowDuplicateNames(true)); err != nil {
+	listed, err := readAdded(array)
+	if err != nil {
 		return fmt.Errorf("added_tokens: %w", err)
 	}
-	t.byContent = make(map[string]uint32, len(listed))
-	t.addedByID = make(map[uint32]addedToken, len(listed))
+	t.byContent, t.addedByID = make(map[string]uint32, len(listed)), make(map[uint32]addedToken, len(listed))
 	next := uint32(t.model.count)
 	var plain, normal []addedToken
 	for _, a := range listed {
-		if a.Content == "" {
-			continue
-		}
 		if twin, seen := t.addedByID[a.ID]; seen {
 			if twin == a {
 				continue
@@ -52,6 +49,24 @@ func (t *Tokenizer) loadAdded(array []byte) error {
 	}
 	t.added, t.addedNormal = newAddedSet(plain), newAddedSet(t.normalisedTokens(normal))
 	return nil
+}
+
+// readAdded takes one after the other, and passes over empty ones, as the reference does.
+func readAdded(array []byte) (listed []addedToken, err error) {
+	d := decoder(array)
+	if t, err := d.ReadToken(); err != nil || t.Kind() != '[' {
+		return nil, errors.Join(errors.New("no array"), err)
+	}
+	for d.PeekKind() != ']' {
+		var a addedToken
+		if err := json.UnmarshalDecode(d, &a); err != nil {
+			return nil, err
+		}
+		if a.Content != "" {
+			listed = append(listed, a)
+		}
+	}
+	return listed, nil
 }
 
 // normalisedTokens are those that are looked for in normalised text, as they look there. Of those that look alike special ones win, then

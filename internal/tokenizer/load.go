@@ -6,7 +6,8 @@ import (
 	json "encoding/json/v2"
 	"errors"
 	"fmt"
-	"strings"
+	"io"
+	"slices"
 
 	"github.com/warmpath/warmpath/internal/words"
 )
@@ -36,8 +37,13 @@ func fields(object []byte, names ...string) (map[string][]byte, error) {
 			}
 		}
 	}
-	_, err := d.ReadToken()
-	return found, err
+	if _, err := d.ReadToken(); err != nil {
+		return nil, err
+	}
+	if _, err := d.ReadToken(); err != io.EOF {
+		return nil, errors.Join(errors.New("there is something behind the object's end"), err)
+	}
+	return found, nil
 }
 
 func decoder(text []byte) *jsontext.Decoder {
@@ -158,13 +164,13 @@ func (m *model) loadVocab(object []byte) error {
 		return unknown("model.vocab that is no object of texts and ids")
 	}
 	m.hidden = map[string]uint32{}
-	var text []byte
+	var spelt, text []byte
 	for d.PeekKind() == '"' {
-		name, err := d.ReadToken()
-		if err != nil {
+		var err error
+		if spelt, err = appendText(spelt[:0], d); err != nil {
 			return fmt.Errorf("model.vocab: %w", err)
 		}
-		spelt, plain := name.String(), true
+		plain := true
 		if text = append(text[:0], spelt...); m.byteLevel {
 			text, plain = appendBytes(text[:0], spelt)
 		}
@@ -173,23 +179,38 @@ func (m *model) loadVocab(object []byte) error {
 			return fmt.Errorf("model.vocab: %w", err)
 		}
 		if number.Kind() != '0' {
-			return fmt.Errorf("model.vocab: the id of %s is no number", quote(spelt))
+			return fmt.Errorf("model.vocab: the id of %s is no number", quote(string(spelt)))
 		}
 		id, err := number.Uint()
 		if err != nil {
-			return fmt.Errorf("model.vocab: the id of %s: %w", quote(spelt), err)
+			return fmt.Errorf("model.vocab: the id of %s: %w", quote(string(spelt)), err)
 		}
 		if err := m.vocabulary.add(text, id); err != nil {
 			return err
 		}
 		if !plain {
-			if twin, seen := m.hidden[spelt]; seen {
-				return fmt.Errorf("model.vocab: %s has the ids %d and %d", quote(spelt), twin, id)
+			if twin, seen := m.hidden[string(spelt)]; seen {
+				return fmt.Errorf("model.vocab: %s has the ids %d and %d", quote(string(spelt)), twin, id)
 			}
-			m.hidden[spelt] = uint32(id)
+			m.hidden[string(spelt)] = uint32(id)
 		}
 	}
+	if _, err := d.ReadToken(); err != nil {
+		return fmt.Errorf("model.vocab: %w", err)
+	}
 	return m.vocabulary.index(m.hidden)
+}
+
+// appendText appends the next value, which must be a text.
+func appendText(dst []byte, d *jsontext.Decoder) ([]byte, error) {
+	v, err := d.ReadValue()
+	if err != nil {
+		return dst, err
+	}
+	if v.Kind() != '"' {
+		return dst, fmt.Errorf("%s where a text should be", v.Kind())
+	}
+	return jsontext.AppendUnquote(dst, v)
 }
 
 // named is the token that the file spells so, or none.
@@ -197,7 +218,7 @@ func (m *model) named(spelt string) uint32 {
 	if !m.byteLevel {
 		return m.word(spelt)
 	}
-	if text, plain := appendBytes(nil, spelt); plain {
+	if text, plain := appendBytes(nil, []byte(spelt)); plain {
 		return m.id(text)
 	}
 	if id, ok := m.hidden[spelt]; ok {
@@ -209,6 +230,9 @@ func (m *model) named(spelt string) uint32 {
 func (m *model) loadByteIDs(fallback bool) error {
 	m.fallback = fallback
 	missing := 0
+	for c := range m.asciiIDs {
+		m.asciiIDs[c] = m.id([]byte{byte(c)})
+	}
 	for b := range m.byteIDs {
 		if m.byteLevel {
 			m.byteIDs[b] = m.id([]byte{byte(b)})
@@ -233,12 +257,13 @@ func (m *model) loadMerges(array []byte) error {
 		return unknown("model.merges that is no array")
 	}
 	var pairs []uint64
+	var left, right []byte
 	for d.PeekKind() != ']' {
-		left, right, err := mergeOf(d)
-		if err != nil {
+		var err error
+		if left, right, err = mergeOf(left[:0], right[:0], d); err != nil {
 			return fmt.Errorf("model.merges: number %d: %w", len(pairs), err)
 		}
-		if left == "" && right == "" {
+		if len(left) == 0 && len(right) == 0 {
 			continue
 		}
 		if len(pairs) == mergesMax {
@@ -250,62 +275,56 @@ func (m *model) loadMerges(array []byte) error {
 		}
 		pairs, m.result = append(pairs, key), append(m.result, result)
 	}
+	m.result = slices.Clone(m.result)
 	m.merges.index(pairs)
 	m.findCuts(pairs)
 	return nil
 }
 
-// mergeOf reads one merge; both empty is a line to pass over.
-func mergeOf(d *jsontext.Decoder) (left, right string, err error) {
-	t, err := d.ReadToken()
-	switch {
-	case err != nil:
-		return "", "", err
-	case t.Kind() == '"':
-		both := t.String()
-		if strings.HasPrefix(both, "#version") {
-			return "", "", nil
+// mergeOf appends the two sides of one merge; both empty is a line to pass over.
+func mergeOf(left, right []byte, d *jsontext.Decoder) (l, r []byte, err error) {
+	if d.PeekKind() != '[' {
+		both, err := appendText(left, d)
+		if err != nil || bytes.HasPrefix(both, []byte("#version")) {
+			return left, right, err
 		}
-		var ok bool
-		if left, right, ok = strings.Cut(both, " "); !ok || strings.Contains(right, " ") {
-			return "", "", fmt.Errorf("%s is not two texts with a blank between them", quote(both))
+		l, behind, ok := bytes.Cut(both, []byte(" "))
+		if !ok || bytes.Contains(behind, []byte(" ")) {
+			return nil, nil, fmt.Errorf("%s is not two texts with a blank between them", quote(string(both)))
 		}
-		return left, right, nil
-	case t.Kind() != '[':
-		return "", "", fmt.Errorf("%s where a text or a pair should be", t.Kind())
+		return l, append(right, behind...), nil
 	}
-	var two [3]string
-	n := 0
-	for ; n < len(two); n++ {
-		if t, err = d.ReadToken(); err != nil {
-			return "", "", err
-		}
-		if t.Kind() != '"' {
-			break
-		}
-		two[n] = t.String()
+	if _, err := d.ReadToken(); err != nil {
+		return nil, nil, err
 	}
-	if n != 2 || t.Kind() != ']' {
-		return "", "", errors.New("not a pair of texts")
+	if left, err = appendText(left, d); err != nil {
+		return nil, nil, err
 	}
-	return two[0], two[1], nil
+	if right, err = appendText(right, d); err != nil {
+		return nil, nil, err
+	}
+	if end, err := d.ReadToken(); err != nil || end.Kind() != ']' {
+		return nil, nil, errors.Join(errors.New("not a pair of texts"), err)
+	}
+	return left, right, nil
 }
 
 // mergeIDs looks the pair and its result up. Tokens that no text can become never join.
-func (m *model) mergeIDs(left, right string) (key uint64, result uint32, err error) {
-	l, r := []byte(left), []byte(right)
+func (m *model) mergeIDs(left, right []byte) (key uint64, result uint32, err error) {
 	if m.byteLevel {
 		var plainLeft, plainRight bool
-		l, plainLeft = appendBytes(nil, left)
-		r, plainRight = appendBytes(nil, right)
+		var room [2][64]byte
+		left, plainLeft = appendBytes(room[0][:0], left)
+		right, plainRight = appendBytes(room[1][:0], right)
 		if !plainLeft || !plainRight {
 			return noPair, none, nil
 		}
 	}
-	a, b := m.id(l), m.id(r)
-	result = m.id(append(l, r...))
+	var room [128]byte
+	a, b := m.id(left), m.id(right)
+	result = m.id(append(append(room[:0], left...), right...))
 	if a == none || b == none || result == none {
-		return 0, 0, fmt.Errorf("%s and %s, or what they become, are not in the vocabulary", quote(left), quote(right))
+		return 0, 0, fmt.Errorf("%s and %s, or what they become, are not in the vocabulary", quote(string(left)), quote(string(right)))
 	}
 	return pairKey(a, b), result, nil
 }

@@ -13,7 +13,7 @@ type merges struct {
 const rankBits = 22
 
 // pairKey is both ids.
-func pairKey(left, right uint32) uint64 { return uint64(left)<<21 | uint64(right) }
+func pairKey(left, right uint32) uint64 { return uint64(left)<<idBits | uint64(right) }
 
 // index makes the pairs findable, given by rank; noPair leaves a rank empty. The same pair again takes the later rank, as the reference does.
 func (m *merges) index(pairs []uint64) {

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"unicode/utf8"
 )
 
 // Bounds of what Load takes; more is refused with the number. The largest vocabularies there are have 262,144 tokens and 514,906 merges.
 const (
-	tokensMax = 1 << 21
+	tokensMax = 1<<idBits - 1
+	idBits    = 21
 	mergesMax = 1<<22 - 1
 )
 
@@ -21,7 +23,7 @@ const none = ^uint32(0)
 type vocabulary struct {
 	text  []byte
 	spans []span   // by id
-	slots []uint32 // open addressing, at most half full; id + 1, 0 is empty
+	slots []uint32 // open addressing, at most half full: id + 1 in the lower 21 bits, bits of the hash above, which spare most comparisons; 0 is empty
 	shift int
 	count int // of ids
 }
@@ -59,34 +61,50 @@ func (v *vocabulary) index(hidden map[string]uint32) error {
 		if h, ok := hidden[string(v.text[s.from:s.to])]; s.to == 0 || ok && h == uint32(id) {
 			continue
 		}
-		slot := v.slot(v.text[s.from:s.to])
-		if twin := v.slots[slot]; twin != 0 {
-			return fmt.Errorf("model.vocab: %s has the ids %d and %d", quote(string(v.text[s.from:s.to])), twin-1, id)
+		text := v.text[s.from:s.to]
+		slot, twin := v.slot(text)
+		if twin != none {
+			return fmt.Errorf("model.vocab: %s has the ids %d and %d", quote(string(text)), twin, id)
 		}
-		v.slots[slot] = uint32(id) + 1
+		v.slots[slot] = uint32(hashText(text))<<idBits | uint32(id+1)
 	}
 	return nil
 }
 
-// slot is where text is, or would be.
-func (v *vocabulary) slot(text []byte) uint64 {
-	mask := uint64(len(v.slots) - 1)
-	for slot := hashText(text) >> v.shift; ; slot = (slot + 1) & mask {
-		if id := v.slots[slot]; id == 0 || bytes.Equal(v.bytes(id-1), text) {
-			return slot
+// slot is where text is, and its id, or where it would be, and none.
+func (v *vocabulary) slot(text []byte) (slot uint64, id uint32) {
+	hash, mask := hashText(text), uint64(len(v.slots)-1)
+	for slot = hash >> v.shift; ; slot = (slot + 1) & mask {
+		entry := v.slots[slot]
+		if entry == 0 {
+			return slot, none
+		}
+		if (entry^uint32(hash)<<idBits)>>idBits == 0 {
+			if id = entry&tokensMax - 1; bytes.Equal(v.bytes(id), text) {
+				return slot, id
+			}
 		}
 	}
 }
 
 // id is the token whose text this is, or none.
-func (v *vocabulary) id(text []byte) uint32 { return v.slots[v.slot(text)] - 1 }
+func (v *vocabulary) id(text []byte) uint32 {
+	_, id := v.slot(text)
+	return id
+}
 
-// word is id for a string.
+// word is id for a string, which would be copied to become bytes.
 func (v *vocabulary) word(text string) uint32 {
-	mask := uint64(len(v.slots) - 1)
-	for slot := hashText(text) >> v.shift; ; slot = (slot + 1) & mask {
-		if id := v.slots[slot]; id == 0 || string(v.bytes(id-1)) == text {
-			return id - 1
+	hash, mask := hashText(text), uint64(len(v.slots)-1)
+	for slot := hash >> v.shift; ; slot = (slot + 1) & mask {
+		entry := v.slots[slot]
+		if entry == 0 {
+			return none
+		}
+		if (entry^uint32(hash)<<idBits)>>idBits == 0 {
+			if id := entry&tokensMax - 1; string(v.bytes(id)) == text {
+				return id
+			}
 		}
 	}
 }
@@ -145,14 +163,17 @@ func byteLevelAlphabet() (byteOf [324]int16) {
 	return byteOf
 }
 
-// appendBytes appends the bytes that a byte-level token's spelling stands for; false if it has characters that stand for none.
-func appendBytes(dst []byte, spelt string) ([]byte, bool) {
+// appendBytes appends the bytes that a byte-level token's spelling stands for; the spelling itself, and false, if it has characters that
+// stand for none.
+func appendBytes(dst, spelt []byte) ([]byte, bool) {
 	from := len(dst)
-	for _, r := range spelt {
+	for rest := spelt; len(rest) > 0; {
+		r, n := utf8.DecodeRune(rest)
 		if int(r) >= len(byteOf) || byteOf[r] < 0 {
 			return append(dst[:from], spelt...), false
 		}
 		dst = append(dst, byte(byteOf[r]))
+		rest = rest[n:]
 	}
 	return dst, true
 }

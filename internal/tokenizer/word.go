@@ -31,13 +31,14 @@ type model struct {
 	vocabulary
 	merges
 	byteLevel    bool
-	ignoreMerges bool              // a word that is a token is that token, whatever the merges say
-	byteIDs      [256]uint32       // of single bytes; none where there is no such token
-	fallback     bool              // characters without a token become their bytes
-	unknown      uint32            // what else becomes; none: it vanishes
-	fuse         bool              // unknowns in a row become one
-	hidden       map[string]uint32 // tokens whose spelling no byte has, which only added tokens can name
-	cuts         *wordCuts         // nil: text is not cut into words any further
+	ignoreMerges bool                  // a word that is a token is that token, whatever the merges say
+	byteIDs      [256]uint32           // of single bytes; none where there is no such token
+	asciiIDs     [utf8.RuneSelf]uint32 // of single characters
+	fallback     bool                  // characters without a token become their bytes
+	unknown      uint32                // what else becomes; none: it vanishes
+	fuse         bool                  // unknowns in a row become one
+	hidden       map[string]uint32     // tokens whose spelling no byte has, which only added tokens can name
+	cuts         *wordCuts             // nil: text is not cut into words any further
 	cache        *wordCache
 }
 
@@ -104,8 +105,14 @@ func (e *encoder) byteSymbols(w string) {
 func (e *encoder) runeSymbols(w string) {
 	unknown := false
 	for i := 0; i < len(w); {
-		_, n := utf8.DecodeRuneInString(w[i:])
-		if id := e.model.word(w[i : i+n]); id != none {
+		n, id := 1, none
+		if c := w[i]; c < utf8.RuneSelf {
+			id = e.model.asciiIDs[c]
+		} else {
+			_, n = utf8.DecodeRuneInString(w[i:])
+			id = e.model.word(w[i : i+n])
+		}
+		if id != none {
 			unknown = false
 			e.symbols = append(e.symbols, id)
 		} else if e.model.fallback {
@@ -175,7 +182,7 @@ func (m *model) findCuts(pairs []uint64) {
 	}
 	cuts := &wordCuts{not: map[rune]bool{}}
 	for _, key := range pairs {
-		left, right := uint32(key>>21), uint32(key&(1<<21-1))
+		left, right := uint32(key>>idBits), uint32(key&(1<<idBits-1))
 		if odd[left] || odd[right] || len(cuts.not) > cutExceptionsMax {
 			return
 		}
