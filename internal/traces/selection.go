@@ -12,9 +12,20 @@ type Selection struct {
 	// First ends the trace after so many requests, Length after so much of its time; 0 is no end.
 	First  int
 	Length time.Duration
-	// Half is "even" or "odd", the lowest bit of the FNV-1a hash of a session's id or, in a trace without sessions, of the number of the
+	// Half is "even" or "odd", as the function of that name has it of a session's id or, in a trace without sessions, of the number of the
 	// minute in decimal; "" is both. Minutes that stay are joined end to end. What is tuned on one half is to be judged on the other.
 	Half string
+}
+
+// Half is the half of all traffic that a session of that id, or a minute of that number, is in: "even" or "odd", the lowest bit of the 64-bit
+// FNV-1a hash.
+func Half(id string) string { return half(hash(id)) }
+
+func half(hash uint64) string {
+	if hash&1 == 1 {
+		return "odd"
+	}
+	return "even"
 }
 
 // Select narrows the trace for all passes to come.
@@ -62,15 +73,14 @@ func (x *selected) Next(r *Request) error {
 
 // half says whether r is in the half that is asked for, and moves it to where its minute is then.
 func (x *selected) half(r *Request) bool {
-	odd := x.s.Half == "odd"
 	if x.sessions {
-		return (r.Session&1 == 1) == odd
+		return half(r.Session) == x.s.Half
 	}
 	if m := int64(r.At / time.Minute); m != x.minute {
 		if x.stays {
 			x.kept++
 		}
-		x.minute, x.stays = m, (hash(strconv.FormatInt(m, 10))&1 == 1) == odd
+		x.minute, x.stays = m, Half(strconv.FormatInt(m, 10)) == x.s.Half
 	}
 	r.At += time.Duration(x.kept-x.minute) * time.Minute
 	return x.stays

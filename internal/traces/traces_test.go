@@ -259,38 +259,6 @@ func TestATraceInMemoryIsTheTraceInItsFile(t *testing.T) {
 	}
 }
 
-func TestHalvesMakeTheWholeAndMinutesAreJoined(t *testing.T) {
-	var text strings.Builder
-	for i := range 600 {
-		fmt.Fprintf(&text, `{"timestamp":%d,"input_length":%d,"output_length":5,"hash_ids":[]}`+"\n", i*1000, i+1)
-	}
-	name := write(t, "m", text.String())
-	seen := 0
-	for _, half := range []string{"even", "odd"} {
-		x := open(t, name)
-		x.Select(Selection{Half: half})
-		got := all(t, x, 1)
-		for i, q := range got {
-			minute := int64((q.Line - 1) / 60)
-			if odd := hash(fmt.Sprint(minute))&1 == 1; odd != (half == "odd") {
-				t.Errorf("minute %d is in the %s half", minute, half)
-			}
-			if want := time.Duration(i) * time.Second; q.At != want {
-				t.Fatalf("%s: request %d at %v, want %v", half, i, q.At, want)
-			}
-		}
-		seen += len(got)
-	}
-	if seen != 600 {
-		t.Errorf("%d of 600 requests", seen)
-	}
-	x := open(t, name)
-	x.Select(Selection{First: 100, Length: 90 * time.Second})
-	if n := len(all(t, x, 1)); n != 90 {
-		t.Errorf("%d requests in 90 seconds", n)
-	}
-}
-
 func TestSyntheticTracesAreAskedForByTheirSettings(t *testing.T) {
 	for kind, g := range generators {
 		x := open(t, kind+":")
