@@ -3,6 +3,7 @@ package telemetry
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"math"
@@ -62,6 +63,8 @@ type exposition struct {
 	rank   string   // the one data-parallel rank that counts; "" all of them together
 	gpus   []string // the GPUs that count; nil all of the page's
 
+	heads []uint64 // the first headBytes of the names wanted; nil: every line is looked at
+
 	leaders      [ranksMax]int // of each data-parallel rank: the tensor-parallel one that speaks for it, plus 1
 	mine, others tally
 	matched      bool   // a sample named one of models
@@ -83,6 +86,7 @@ var lineBuffers = sync.Pool{New: func() any { return new([lineBytesMax]byte) }}
 func (x *exposition) read(resp *http.Response, bytesMax int64) error {
 	buf := lineBuffers.Get().(*[lineBytesMax]byte)
 	defer lineBuffers.Put(buf)
+	x.heads = headsOf(x.wanted)
 	held, total, skipping := 0, int64(0), false
 	for {
 		n, err := resp.Body.Read(buf[held:])
@@ -124,9 +128,35 @@ func (x *exposition) read(resp *http.Response, bytesMax int64) error {
 	}
 }
 
+// Most lines are known not to be wanted by their first headBytes, which cost less to compare than a name to look for. headsMax is how many
+// beginnings may differ until comparing them costs as much.
+const headBytes, headsMax = 8, 16
+
+// headsOf are the beginnings of the names; nil when there are too many, or a name is too short.
+func headsOf(wanted map[string]family) []uint64 {
+	heads := make([]uint64, 0, headsMax)
+	for name := range wanted {
+		if len(name) < headBytes {
+			return nil
+		}
+		head := binary.LittleEndian.Uint64([]byte(name[:headBytes]))
+		switch {
+		case slices.Contains(heads, head):
+		case len(heads) == headsMax:
+			return nil
+		default:
+			heads = append(heads, head)
+		}
+	}
+	return heads
+}
+
 // line takes one line without its end.
 func (x *exposition) line(b []byte) {
 	if len(b) == 0 || b[0] == '#' {
+		return
+	}
+	if x.heads != nil && (len(b) < headBytes || !slices.Contains(x.heads, binary.LittleEndian.Uint64(b))) {
 		return
 	}
 	nameEnd := bytes.IndexByte(b, '{')

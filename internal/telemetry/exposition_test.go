@@ -186,3 +186,18 @@ func FuzzExposition(f *testing.F) {
 		}
 	})
 }
+
+func TestEveryEnginesNamesAreToldByTheirBeginnings(t *testing.T) {
+	for name, wanted := range map[string]map[string]family{"vllm": vllm, "llama.cpp": llamacpp, "sglang": sglang, "tensorrt": tensorrt, "gpu": gpuFamilies} {
+		if headsOf(wanted) == nil {
+			t.Errorf("%s: %d names cannot be told by their beginnings", name, len(wanted))
+		}
+	}
+	many := map[string]family{}
+	for i := range headsMax + 1 {
+		many[fmt.Sprintf("%08d", i)] = running
+	}
+	if headsOf(many) != nil || headsOf(map[string]family{"short": running}) != nil {
+		t.Error("names that cannot be told by their beginnings are")
+	}
+}
