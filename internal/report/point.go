@@ -17,11 +17,11 @@ func ours(in *Input, rows []*sweep.Row) *sweep.Row {
 	return rows[max(0, slices.IndexFunc(rows, func(r *sweep.Row) bool { return r.Policy == in.Ours }))]
 }
 
-// ofReachable is a hit rate beside what one cache of the fleet's size would have reached.
+// ofReachable is a hit rate beside what one cache of the fleet's size reaches that serves all, the oldest going first: a fleet keeps copies.
 func ofReachable(r *sweep.Row) string {
 	b := r.Results[0].Bounds
 	text := fmt.Sprintf("%.3f", mean(r, (*sim.Result).HitRate))
-	if reachable := cmp.Or(b.BestHitRate, b.HitRate); reachable > 0 {
+	if reachable := cmp.Or(b.PooledHitRate, b.HitRate); reachable > 0 {
 		text += fmt.Sprintf(" of %.3f", reachable)
 	}
 	return text
@@ -39,8 +39,11 @@ func overBound(r *sweep.Row) string {
 // verdict says in a sentence what ours made of what was possible.
 func verdict(r *sweep.Row) string {
 	text := fmt.Sprintf("%s at %s: hit rate %s", r.Policy, r.At, ofReachable(r))
-	if r.Results[0].Bounds.HitRate > 0 {
-		text += " reachable"
+	switch b := r.Results[0].Bounds; {
+	case b.PooledHitRate > 0:
+		text += fmt.Sprintf(" reachable by one cache as large as the fleet's (%.3f with foresight)", b.BestHitRate)
+	case b.HitRate > 0:
+		text += " reachable by one cache without end"
 	}
 	text += fmt.Sprintf(", mean TTFT %.3f s", mean(r, ttft))
 	if over := overBound(r); over != "-" {
