@@ -129,6 +129,9 @@ func (c *conn) next() found {
 				if !c.head.parse(b[:end+4]) || c.head.length > c.s.o.BodyBytesMax {
 					return foreign
 				}
+				if !c.s.o.Listed {
+					c.head.index()
+				}
 				c.r += end + 4
 				return ours
 			}
@@ -242,13 +245,16 @@ func (c *conn) push(fd uintptr) bool {
 	return true
 }
 
-// write sends p. Only when the client takes less than all of it at once is there a wait to bound, by the deadline until.
-func (c *conn) write(p []byte, until time.Time) error {
+// write sends p. Only when the client takes less than all of it at once is there a wait to bound, by the deadline until, or by limit.
+func (c *conn) write(p []byte, until time.Time, limit time.Duration) error {
 	c.out = p
 	err := c.raw.Write(c.pushFunc)
 	p, c.out = c.out, nil
 	if err != nil || len(p) == 0 {
 		return err
+	}
+	if until.IsZero() && limit > 0 {
+		until = time.Now().Add(limit)
 	}
 	if !until.IsZero() {
 		c.nc.SetWriteDeadline(until)
@@ -364,6 +370,9 @@ func (b *body) Read(p []byte) (int, error) {
 	b.left -= int64(n)
 	return n, nil
 }
+
+// Here says that what is left of the body has come already.
+func (b *body) Here() bool { return int64(b.c.w-b.c.r) >= b.left }
 
 // Close implements io.Closer. The rest is the server's to deal with.
 func (b *body) Close() error { return nil }

@@ -28,7 +28,6 @@ const lengthDigitsMax = 15
 // parse reads a whole head, blank line included, and reports whether it is one that is served here. It takes only what no two servers could read differently (RFC 9112): one Host, one length or none, no transfer coding, names of
 // letters, digits and hyphens, lines that end in CRLF. Names are made canonical in b, so that one string holds them all.
 func (h *head) parse(b []byte) (ok bool) {
-	clear(h.byName)
 	*h = head{fields: h.fields[:0], byName: h.byName, values: h.values[:0]}
 	lineEnd := bytes.IndexByte(b, '\n')
 	if lineEnd < 1 || b[lineEnd-1] != '\r' {
@@ -46,10 +45,11 @@ func (h *head) parse(b []byte) (ok bool) {
 		return false
 	}
 	for rest := text[lineEnd+1 : len(text)-2]; rest != ""; {
-		line, after, _ := strings.Cut(rest, "\r\n")
-		rest = after
-		name, value, _ := strings.Cut(line, ":")
-		value = strings.Trim(value, " \t")
+		end := strings.IndexByte(rest, '\n')
+		line := rest[:end-1]
+		rest = rest[end+1:]
+		colon := strings.IndexByte(line, ':')
+		name, value := line[:colon], trim(line[colon+1:])
 		if name == "Host" {
 			if h.host != "" || value == "" {
 				return false
@@ -62,12 +62,23 @@ func (h *head) parse(b []byte) (ok bool) {
 		}
 		h.fields.Add(name, value)
 	}
-	h.index()
 	return h.host != "" && plainHost(h.host)
+}
+
+// trim takes blanks and tabs off both ends.
+func trim(s string) string {
+	for len(s) > 0 && (s[0] == ' ' || s[0] == '\t') {
+		s = s[1:]
+	}
+	for len(s) > 0 && (s[len(s)-1] == ' ' || s[len(s)-1] == '\t') {
+		s = s[:len(s)-1]
+	}
+	return s
 }
 
 // index fills in byName.
 func (h *head) index() {
+	clear(h.byName)
 	h.values = slices.Grow(h.values, len(h.fields)) // all at once: what points into it stays right
 	for i := range h.fields {
 		f := &h.fields[i]

@@ -20,6 +20,7 @@ func same(t *testing.T, text []byte) bool {
 	if !h.parse(bytes.Clone(text[:end+4])) {
 		return false
 	}
+	h.index()
 	if err != nil {
 		t.Fatalf("%q: taken, and net/http says %v", text, err)
 	}

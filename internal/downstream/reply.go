@@ -21,14 +21,15 @@ type reply struct {
 	out    []byte
 	held   *[]byte
 
-	headed   bool  // the head is in out, or gone
-	chunked  bool  // the length is not known
-	bare     bool  // the status allows no body
-	declared int64 // Content-Length, -1 without one
-	written  int64 // of the body
-	close    bool  // the connection ends with this answer
-	err      error // of the connection
-	until    time.Time
+	headed   bool          // the head is in out, or gone
+	chunked  bool          // the length is not known
+	bare     bool          // the status allows no body
+	declared int64         // Content-Length, -1 without one
+	written  int64         // of the body
+	close    bool          // the connection ends with this answer
+	err      error         // of the connection
+	until    time.Time     // of a write that waits,
+	limit    time.Duration // or how long it may
 }
 
 // writeBufferBytes holds a head and the longest piece of a worker's answer together, so that they leave in one write.
@@ -162,7 +163,7 @@ func (w *reply) drop() {
 
 func (w *reply) send(p []byte) {
 	if w.err == nil {
-		w.err = w.c.write(p, w.until)
+		w.err = w.c.write(p, w.until, w.limit)
 	}
 }
 
@@ -275,6 +276,9 @@ func (w *reply) SetWriteDeadline(t time.Time) error {
 	w.until = t
 	return nil
 }
+
+// LimitWrites bounds each write of this answer that finds its client taking nothing; 0 is no bound.
+func (w *reply) LimitWrites(d time.Duration) { w.limit = d }
 
 // EnableFullDuplex is how it always is here: an answer may begin while the body is still coming.
 func (w *reply) EnableFullDuplex() error { return nil }

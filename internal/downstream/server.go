@@ -33,6 +33,10 @@ type Options struct {
 	Context context.Context // of every request; its end, with its cause, ends theirs
 	Log     *slog.Logger    // panics and what net/http has to say; nil is silent
 
+	// Listed says that the handler takes header fields as a list from the ResponseWriter's RequestFields where it has that method: the
+	// requests served here then come with an empty Header.
+	Listed bool
+
 	HeadTimeout  time.Duration // for a whole request head, once it has begun
 	IdleTimeout  time.Duration // between requests; it may strike up to an eighth late
 	HeadBytesMax int

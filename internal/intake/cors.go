@@ -20,12 +20,13 @@ const (
 
 // Allow writes what the answer to r tells a browser, and reports whether the origin may read it. Credentials in the sense of cookies
 // are never allowed: keys come in the Authorization header, which a page sets itself.
-func (c CORS) Allow(h http.Header, r *http.Request) bool {
+func (c CORS) Allow(w http.ResponseWriter, r *http.Request) bool {
 	if len(c.Origins) == 0 {
 		return false
 	}
+	h, in := w.Header(), RequestFields(w, r, nil)
 	h.Add("Vary", "Origin")
-	origin := r.Header.Get("Origin")
+	origin := in.Get("Origin")
 	all := slices.Contains(c.Origins, "*")
 	if origin == "" || !all && !slices.ContainsFunc(c.Origins, func(o string) bool { return strings.EqualFold(o, origin) }) {
 		return false
@@ -38,7 +39,7 @@ func (c CORS) Allow(h http.Header, r *http.Request) bool {
 	if r.Method == http.MethodOptions {
 		h.Set("Access-Control-Allow-Methods", corsMethods)
 		h.Set("Access-Control-Max-Age", corsMaxAge)
-		if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" {
+		if asked := in.Get("Access-Control-Request-Headers"); asked != "" {
 			h.Set("Access-Control-Allow-Headers", asked)
 		}
 	}

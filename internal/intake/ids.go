@@ -4,18 +4,19 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"math/rand/v2"
-	"net/http"
 	"strings"
+
+	"github.com/warmpath/warmpath/internal/header"
 )
 
 // How a request is named, from its client to its worker and in every log between.
 
 // RequestID is the client's own when it is fit for a log line, else a new one.
-func RequestID(h http.Header) string {
-	if id := h.Get("X-Request-Id"); id != "" && len(id) <= 128 && printable(id) {
+func RequestID(h header.Fields) string {
+	if id := h.Get(HeaderRequestID); id != "" && len(id) <= 128 && printable(id) {
 		return id
 	}
-	return randomHex(16)
+	return randomHex()
 }
 
 func printable(s string) bool {
@@ -45,14 +46,25 @@ func ValidTrace(s string) bool {
 }
 
 // NewTrace makes a traceparent for a request that came without one.
-func NewTrace() string { return "00-" + randomHex(16) + "-" + randomHex(8) + "-01" }
+func NewTrace() string {
+	var raw [24]byte
+	for i := 0; i < len(raw); i += 8 {
+		binary.LittleEndian.PutUint64(raw[i:], rand.Uint64())
+	}
+	text := [55]byte{2: '-', 35: '-', 52: '-'}
+	copy(text[:], "00")
+	hex.Encode(text[3:], raw[:16])
+	hex.Encode(text[36:], raw[16:])
+	copy(text[53:], "01")
+	return string(text[:])
+}
 
 // randomHex is for names, not for secrets: the runtime's own generator (ChaCha8, seeded by the system) does, at a tenth of the cost.
-func randomHex(bytes int) string {
+func randomHex() string {
 	var raw [16]byte
 	binary.LittleEndian.PutUint64(raw[:], rand.Uint64())
 	binary.LittleEndian.PutUint64(raw[8:], rand.Uint64())
 	var text [32]byte
-	hex.Encode(text[:], raw[:bytes])
-	return string(text[:2*bytes])
+	hex.Encode(text[:], raw[:])
+	return string(text[:])
 }

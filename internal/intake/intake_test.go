@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"mime/multipart"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -163,12 +164,13 @@ func TestCORSLetsInWhomItNamesAndNobodyElse(t *testing.T) {
 		{nil, "https://a", ""}, {[]string{"https://a"}, "https://a", "https://a"}, {[]string{"https://a"}, "https://b", ""},
 		{[]string{"*"}, "https://b", "*"}, {[]string{"*"}, "", ""}, {[]string{"https://a"}, "null", ""},
 	} {
-		h, r := http.Header{}, &http.Request{Method: http.MethodOptions, Header: http.Header{}}
+		w := httptest.NewRecorder()
+		h, r := w.Header(), &http.Request{Method: http.MethodOptions, Header: http.Header{}}
 		if run.origin != "" {
 			r.Header.Set("Origin", run.origin)
 		}
 		r.Header.Set("Access-Control-Request-Headers", "authorization,x-stainless-os")
-		ok := CORS{run.origins}.Allow(h, r)
+		ok := CORS{run.origins}.Allow(w, r)
 		if got := h.Get("Access-Control-Allow-Origin"); got != run.want || ok != (run.want != "") || (h.Get("Vary") == "Origin") != (run.origins != nil) {
 			t.Errorf("%+v: %v %v", run, ok, h)
 		}

@@ -31,22 +31,45 @@ type Download struct {
 	http.ResponseWriter
 	Limit time.Duration // 0 = none
 
+	ours  ours
 	until time.Time // the write deadline in force
 }
+
+// ours is what our own server's writer does beside. It keeps the limit itself, and asks for the time only when a client makes it wait.
+type ours interface {
+	http.ResponseWriter
+	WriteFields(status int, f header.Fields)
+	LimitWrites(time.Duration)
+	FlushError() error
+}
+
+// Begin makes d the side of one client.
+func (d *Download) Begin(w http.ResponseWriter, limit time.Duration) {
+	*d = Download{ResponseWriter: w, Limit: limit}
+	if d.ours, _ = w.(ours); d.ours != nil {
+		d.ours.LimitWrites(limit)
+	}
+}
+
+// Ours says that our own server is behind it.
+func (d *Download) Ours() bool { return d.ours != nil }
 
 // Unwrap lets http.ResponseController reach the server's own writer.
 func (d *Download) Unwrap() http.ResponseWriter { return d.ResponseWriter }
 
 // Write sends bytes, within the limit.
 func (d *Download) Write(p []byte) (int, error) {
+	if d.ours != nil {
+		return d.ours.Write(p)
+	}
 	d.extend()
 	return d.ResponseWriter.Write(p)
 }
 
 // WriteFields begins the answer with a worker's status and header fields, beside those that Header holds.
 func (d *Download) WriteFields(status int, f header.Fields) {
-	if direct, ok := d.ResponseWriter.(interface{ WriteFields(int, header.Fields) }); ok {
-		direct.WriteFields(status, f)
+	if d.ours != nil {
+		d.ours.WriteFields(status, f)
 		return
 	}
 	f.AddTo(d.Header())
@@ -55,6 +78,9 @@ func (d *Download) WriteFields(status int, f header.Fields) {
 
 // FlushError sends what is buffered, within the limit.
 func (d *Download) FlushError() error {
+	if d.ours != nil {
+		return d.ours.FlushError()
+	}
 	d.extend()
 	return http.NewResponseController(d.ResponseWriter).Flush()
 }

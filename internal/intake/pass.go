@@ -97,13 +97,13 @@ func ToWorker(out, in header.Fields, t Toward) header.Fields {
 }
 
 // Credentials are the fields by which an engine knows who asks: the worker's own key, else the client's.
-func Credentials(key string, client http.Header) (out header.Fields) {
+func Credentials(key string, client header.Fields) (out header.Fields) {
 	if key != "" {
 		return header.Fields{{Name: "Authorization", Value: "Bearer " + key}}
 	}
-	for _, name := range [...]string{"Authorization", "X-Api-Key"} {
-		for _, v := range client[name] {
-			out.Add(name, v)
+	for _, f := range client {
+		if f.Name == "Authorization" || f.Name == "X-Api-Key" {
+			out = append(out, f)
 		}
 	}
 	return out

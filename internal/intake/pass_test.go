@@ -1,7 +1,6 @@
 package intake
 
 import (
-	"net/http"
 	"slices"
 	"testing"
 
@@ -37,7 +36,7 @@ func TestAWorkersOwnKeyTakesThePlaceOfTheClients(t *testing.T) {
 	if want := fieldsOf("Authorization", "Bearer client", "X-Api-Key", "client", "Traceparent", aTrace, "X-Request-Id", "i"); !slices.Equal(got, want) {
 		t.Errorf("without a key: got %v\nwant %v", got, want)
 	}
-	client := http.Header{"Authorization": {"Bearer client"}, "X-Other": {"1"}}
+	client := fieldsOf("Authorization", "Bearer client", "X-Other", "1")
 	if got := Credentials("", client); !slices.Equal(got, fieldsOf("Authorization", "Bearer client")) {
 		t.Errorf("credentials %v", got)
 	}

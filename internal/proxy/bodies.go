@@ -25,7 +25,7 @@ const (
 // shape tells what a body is meant to be. The JSON APIs take it as JSON whatever its type says, as the engines do, unless it is
 // compressed or a form.
 func (x *exchange) shape() bodyShape {
-	h := x.r.Header
+	h := x.in
 	if _, form := intake.Boundary(h.Get("Content-Type")); form {
 		return formBody
 	}
@@ -56,7 +56,7 @@ func (x *exchange) readOther(shape bodyShape) error {
 	if taken.NoSpool != nil {
 		x.p.log.Warn("a large body is held in memory: the folder for it takes no file (setting body_spool_dir)", "error", taken.NoSpool)
 	}
-	encoding := intake.Encoding(x.r.Header.Get("Content-Encoding"))
+	encoding := intake.Encoding(x.in.Get("Content-Encoding"))
 	switch {
 	case encoding != "" && !intake.Readable(encoding):
 		x.unnamed = func(string) error { return unreadable(encoding) }
@@ -97,7 +97,7 @@ func (x *exchange) readPacked(encoding string) error {
 
 // readForm reads a form's fields wherever they stand. A broken form is the engine's to judge, unless its model cannot be known.
 func (x *exchange) readForm(encoding string) error {
-	boundary, _ := intake.Boundary(x.r.Header.Get("Content-Type"))
+	boundary, _ := intake.Boundary(x.in.Get("Content-Type"))
 	var form intake.Form
 	in, err := intake.Inflater(encoding, x.taken.Reader())
 	if err == nil {

@@ -33,6 +33,7 @@ type exchange struct {
 type room struct {
 	body   []byte // for a short body,
 	reply  []byte // and a short reply
+	in     header.Fields
 	sent   header.Fields
 	answer header.Fields
 	gaps   []float32
@@ -44,6 +45,7 @@ type room struct {
 type state struct {
 	w   http.ResponseWriter // &down
 	r   *http.Request
+	in  header.Fields // of r
 	ctx context.Context
 
 	down  intake.Download
@@ -84,11 +86,12 @@ func newExchange(p *Proxy) *exchange {
 func (p *Proxy) begin(w http.ResponseWriter, r *http.Request) *exchange {
 	x := p.pool.Get().(*exchange)
 	x.r, x.ctx, x.w = r, r.Context(), &x.down
-	x.down.ResponseWriter, x.down.Limit = w, p.o.ClientTimeout
+	x.down.Begin(w, p.o.ClientTimeout)
+	x.in = intake.RequestFields(w, r, x.room.in)
 	x.share.Of = &p.bodies
 	x.want.Tried, x.want.Rows = x.room.tried[:0], x.room.rows[:0]
 	f := &x.facts
-	f.ID, f.Method, f.Path, f.Started, f.Gaps, f.Outcome = intake.RequestID(r.Header), r.Method, clip(r.URL.Path), p.now(), x.room.gaps[:0], OutcomeFailed
+	f.ID, f.Method, f.Path, f.Started, f.Gaps, f.Outcome = intake.RequestID(x.in), r.Method, clip(r.URL.Path), p.now(), x.room.gaps[:0], OutcomeFailed
 	p.budget.request()
 	return x
 }

@@ -62,7 +62,7 @@ func (x *exchange) onlyModel() error {
 
 // session is the key that sticky policies hash: the client's own hint, else the head of the conversation.
 func (x *exchange) session() uint64 {
-	if s := x.r.Header.Get(headerSession); s != "" {
+	if s := x.in.Get(headerSession); s != "" {
 		return maphash.String(sessionSeed, s)
 	}
 	if s := x.req.Session; s != "" && (x.p.o.SessionsByUser || s != x.req.User) {
@@ -86,7 +86,7 @@ func (x *exchange) tenant() string {
 	if x.p.o.TenantHeader == "" {
 		return ""
 	}
-	t := x.r.Header.Get(x.p.o.TenantHeader)
+	t := x.in.Get(x.p.o.TenantHeader)
 	return t[:min(len(t), x.p.o.TenantsBytesMax)]
 }
 

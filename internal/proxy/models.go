@@ -11,18 +11,20 @@ import (
 
 // serveModels answers the merged list of what the fleet serves, in a form that OpenAI's and Anthropic's clients both read.
 func (p *Proxy) serveModels(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set(intake.HeaderRequestID, intake.RequestID(r.Header))
+	w.Header().Set(intake.HeaderRequestID, intake.RequestID(intake.RequestFields(w, r, nil)))
 	list := p.gate.Models()
 	out := map[string]any{"object": "list", "data": list, "has_more": false}
 	if len(list) > 0 {
 		out["first_id"], out["last_id"] = list[0].ID, list[len(list)-1].ID
 	}
-	writeJSON(&intake.Download{ResponseWriter: w, Limit: p.o.ClientTimeout}, out)
+	var down intake.Download
+	down.Begin(w, p.o.ClientTimeout)
+	writeJSON(&down, out)
 }
 
 // serveModel answers one model; its id may hold slashes.
 func (p *Proxy) serveModel(w http.ResponseWriter, r *http.Request, id string) {
-	w.Header().Set(intake.HeaderRequestID, intake.RequestID(r.Header))
+	w.Header().Set(intake.HeaderRequestID, intake.RequestID(intake.RequestFields(w, r, nil)))
 	for _, m := range p.gate.Models() {
 		if m.ID == id {
 			writeJSON(w, m)
@@ -30,7 +32,7 @@ func (p *Proxy) serveModel(w http.ResponseWriter, r *http.Request, id string) {
 		}
 	}
 	d := llmapi.OpenAI
-	if r.Header.Get("Anthropic-Version") != "" {
+	if intake.RequestFields(w, r, nil).Has("Anthropic-Version") {
 		d = llmapi.Anthropic
 	}
 	(&failure{status: http.StatusNotFound, kind: llmapi.KindModel, param: "model", message: "no worker serves a model " + id}).write(w, d)

@@ -90,6 +90,7 @@ type Proxy struct {
 
 // New makes the data plane over a gate.
 func New(o Options, g *gate.Gate, k *prompt.Keyer, h Hooks, log *slog.Logger, now func() time.Time) *Proxy {
+	o.TenantHeader = http.CanonicalHeaderKey(o.TenantHeader)
 	p := &Proxy{o: o, gate: g, keyer: k, hooks: h, log: log, owners: newOwners(o.ResponseIDsMax), now: now}
 	p.bodies.BytesMax = o.BodiesBytesMax
 	p.pool.New = func() any { return newExchange(p) }
@@ -107,7 +108,7 @@ var ErrDrainLimit = errors.New("the router is shutting down and its drain limit 
 
 // ServeHTTP serves the data port: health, models, and the engines' inference paths.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	p.o.CORS.Allow(w.Header(), r)
+	p.o.CORS.Allow(w, r)
 	path := r.URL.Path
 	kind, passes := intake.Way(path)
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
@@ -203,6 +204,9 @@ func (p *Proxy) end(x *exchange) {
 	}
 	if x.spent {
 		return
+	}
+	if !x.down.Ours() {
+		x.room.in = x.in
 	}
 	x.room.gaps, x.room.tried, x.room.rows = x.facts.Gaps, x.want.Tried, x.facts.Decision.Rows
 	x.state, x.one.request = state{}, upstream.Request{}

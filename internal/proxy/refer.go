@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/gate"
+	"github.com/warmpath/warmpath/internal/header"
 	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/upstream"
@@ -82,7 +83,7 @@ func (x *exchange) ownerOnly() error {
 		x.want.Only = o.id
 		return nil
 	}
-	if now, found := x.p.askForOwner(x.ctx, ref, x.req.Model, x.r.Header); found {
+	if now, found := x.p.askForOwner(x.ctx, ref, x.req.Model, x.in); found {
 		x.p.owners.put(ref.key, now)
 		x.want.Only = now.id
 		return nil
@@ -101,7 +102,7 @@ func (x *exchange) ownerOnly() error {
 }
 
 // askForOwner looks an id up on the workers of the model, all at once.
-func (p *Proxy) askForOwner(ctx context.Context, ref reference, model string, client http.Header) (owner, bool) {
+func (p *Proxy) askForOwner(ctx context.Context, ref reference, model string, client header.Fields) (owner, bool) {
 	ctx, cancel := context.WithTimeout(ctx, ownerAskTimeout)
 	defer cancel()
 	ends := p.gate.Serving(model)
@@ -127,7 +128,7 @@ func (p *Proxy) askForOwner(ctx context.Context, ref reference, model string, cl
 	}
 }
 
-func (p *Proxy) holds(ctx context.Context, e *gate.Endpoint, path string, client http.Header) bool {
+func (p *Proxy) holds(ctx context.Context, e *gate.Endpoint, path string, client header.Fields) bool {
 	res, err := e.Client.Do(ctx, &upstream.Request{Method: http.MethodGet, Path: path, Header: intake.Credentials(e.Key, client)})
 	if err != nil {
 		return false

@@ -105,7 +105,7 @@ func (x *exchange) outgoing(a *attempt) *upstream.Request {
 			a.withholds = true
 		}
 	}
-	h := intake.ToWorker(x.room.sent[:0], intake.RequestFields(x.down.ResponseWriter, x.r, x.room.answer), intake.Toward{RequestID: x.facts.ID, Key: a.Key, Rank: a.Rank})
+	h := intake.ToWorker(x.room.sent[:0], x.in, intake.Toward{RequestID: x.facts.ID, Key: a.Key, Rank: a.Rank})
 	x.room.sent = h
 	a.request = upstream.Request{Method: x.r.Method, Path: requestTarget(x.r.URL), Header: h, Body: body}
 	out := &a.request
