@@ -84,7 +84,7 @@ func runDoctor(cmd *cobra.Command, f doctorFlags) error {
 	o.InjectUsage, o.Requests, o.Timeout = c.InjectUsage, !f.noRequests, f.timeout
 	var workers []checkup.Worker
 	for _, w := range c.Workers {
-		workers = append(workers, checkup.Worker{ID: w.ID, URL: w.URL, Key: string(w.Key), Model: w.Model})
+		workers = append(workers, checkup.Worker{ID: w.ID, URL: w.URL, Key: string(w.Key), Model: w.Model, Ranks: w.Ranks, GPUMetrics: w.GPUMetrics, GPUs: w.GPUList()})
 	}
 	found := sumUp(checkup.All(cmd.Context(), workers, o))
 	if f.asJSON {

@@ -71,6 +71,10 @@ type Worker struct {
 	ID, URL string
 	Key     string // bearer credential; "" none
 	Model   string // served by an engine that does not tell; "" asked from the engine
+
+	Ranks      int      // data-parallel ranks that are told apart; 0 all together
+	GPUMetrics string   // page of its GPUs' exporter; "" none
+	GPUs       []string // which GPUs of that page; nil all
 }
 
 // Options are those of the router, as far as they change what a worker is asked.
@@ -117,7 +121,7 @@ func one(ctx context.Context, w Worker, o Options) Report {
 		return r.judged()
 	}
 	defer client.Close()
-	asked := telemetry.NewExaminer(telemetry.Target{ID: w.ID, URL: w.URL, Key: w.Key}, o.Telemetry)
+	asked := telemetry.NewExaminer(telemetry.Target{ID: w.ID, URL: w.URL, Key: w.Key, GPUURL: w.GPUMetrics, GPUs: w.GPUs}, o.Telemetry)
 	defer asked.Close()
 
 	s := seen{worker: w, options: o}
@@ -125,6 +129,10 @@ func one(ctx context.Context, w Worker, o Options) Report {
 	s.info, s.infoErr = asked.Identify(ctx)
 	if s.infoErr == nil {
 		s.counts, s.info, s.countsErr = asked.Counts(ctx)
+		s.ranks = asked.Ranks()
+	}
+	if w.GPUMetrics != "" {
+		s.gpu, s.gpuErr = asked.GPU(ctx)
 	}
 	if model := s.model(); model != "" && o.Requests && s.health.err == nil {
 		p := probe{client: client, asked: asked, worker: w, options: o, model: model, seen: &s}
@@ -164,6 +172,9 @@ type seen struct {
 	infoErr   error
 	counts    fleet.Counts
 	countsErr error // valid when infoErr is nil
+	ranks     int   // data-parallel ranks that the engine tells apart
+	gpu       fleet.Counts
+	gpuErr    error
 
 	asked  bool // chat requests were sent
 	stream streamSeen

@@ -39,10 +39,14 @@ func (s *seen) gain(part string) string { return gains[s.info.Engine][part] }
 
 // checks are the verdicts, in the order in which one would mend things.
 func (s *seen) checks() []Check {
-	return []Check{
-		s.healthCheck(), s.modelsCheck(), s.metricsCheck(), s.kvCheck(), s.slotsCheck(),
-		s.streamCheck(), s.usageCheck(), s.cachedCheck(), s.leaveCheck(),
+	all := []Check{s.healthCheck(), s.modelsCheck(), s.metricsCheck(), s.kvCheck(), s.slotsCheck()}
+	if s.worker.Ranks > 0 || s.ranks > 1 {
+		all = append(all, s.ranksCheck())
 	}
+	if s.worker.GPUMetrics != "" {
+		all = append(all, s.gpuCheck())
+	}
+	return append(all, s.streamCheck(), s.usageCheck(), s.cachedCheck(), s.leaveCheck())
 }
 
 const needsKey = "set this worker's key (workers[].key in the configuration)"
@@ -171,6 +175,37 @@ func (s *seen) slotsCheck() Check {
 		return Check{Part: "slots", Level: Full, Found: fmt.Sprintf("%d at once", s.info.SlotsMax)}
 	}
 	return Check{Part: "slots", Level: None, Found: "not told", Without: "no cap on what is sent there, unless in_flight_max sets one"}
+}
+
+// ranksCheck is on an address with several data-parallel ranks behind it, or one that is said to have them.
+func (s *seen) ranksCheck() Check {
+	c := Check{Part: "ranks", Level: Full, Found: fmt.Sprintf("%d data-parallel ranks, told apart", s.ranks)}
+	switch wanted := s.worker.Ranks; {
+	case s.infoErr != nil || s.countsErr != nil:
+		c.Level, c.Found = Unseen, fmt.Sprintf("%d are configured, the engine's counts could not be read", wanted)
+	case s.ranks == 0:
+		c.Level, c.Found = Partly, fmt.Sprintf("%d are configured, the engine's counts name none", wanted)
+		c.Without = "the load that others put on each is not seen"
+	case wanted == 0:
+		c.Level, c.Found = Partly, fmt.Sprintf("%d data-parallel ranks, summed", s.ranks)
+		c.Without, c.Gain = "each has a cache of its own, and which of them holds a prompt is left to chance", fmt.Sprintf("set this worker's ranks: %d (workers[].ranks in the configuration)", s.ranks)
+	case wanted != s.ranks:
+		c.Level, c.Found = Broken, fmt.Sprintf("%d are configured, the engine has %d", wanted, s.ranks)
+		c.Gain = fmt.Sprintf("set this worker's ranks: %d (workers[].ranks in the configuration)", s.ranks)
+	}
+	return c
+}
+
+func (s *seen) gpuCheck() Check {
+	if s.gpuErr != nil {
+		return Check{Part: "gpus", Level: None, Found: s.gpuErr.Error(), Without: "the load that others put on the GPUs is not seen",
+			Gain: "correct this worker's gpu_metrics or gpus (workers[] in the configuration)"}
+	}
+	c := Check{Part: "gpus", Level: Full, Found: fmt.Sprintf("%.0f %% busy", 100*s.gpu.GPUUsage)}
+	if s.gpu.Has&fleet.HasGPUMemory != 0 {
+		c.Found += fmt.Sprintf(", %.0f %% of their memory in use", 100*s.gpu.GPUMemory)
+	}
+	return c
 }
 
 // short is a duration as people say it.

@@ -65,7 +65,8 @@ type exposition struct {
 
 	heads []uint64 // the first headBytes of the names wanted; nil: every line is looked at
 
-	leaders      [ranksMax]int // of each data-parallel rank: the tensor-parallel one that speaks for it, plus 1
+	ranks        [ranksMax]bool // data-parallel ranks that the page names
+	leaders      [ranksMax]int  // of each data-parallel rank: the tensor-parallel one that speaks for it, plus 1
 	mine, others tally
 	matched      bool   // a sample named one of models
 	otherModel   string // the first model name that is not among models
@@ -191,6 +192,11 @@ func (x *exposition) line(b []byte) {
 // counted tells whether a sample is one of ours: of the rank asked for, and not one more of the ranks that share a model among them
 // and each tell the same (SGLang with --enable-metrics-for-all-schedulers). What came from a lower tier of the cache is no device hit.
 func (x *exposition) counted(l *labels) bool {
+	for _, rank := range [...][]byte{l.engine, l.dpRank} {
+		if rank != nil {
+			x.ranks[min(number(rank), ranksMax-1)] = true
+		}
+	}
 	if x.rank != "" && (l.engine != nil && string(l.engine) != x.rank || l.dpRank != nil && string(l.dpRank) != x.rank) {
 		return false
 	}
@@ -369,5 +375,10 @@ func scrapeMetrics(ctx context.Context, c *client, path string, wanted map[strin
 	}
 	p := page{counts: x.counts(), started: x.started()}
 	p.blockTokens, p.kvTokens = x.sizes()
+	for _, named := range x.ranks {
+		if named {
+			p.ranks++
+		}
+	}
 	return p, header, nil
 }

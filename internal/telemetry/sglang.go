@@ -40,7 +40,7 @@ func scrapeSGLang(ctx context.Context, c *client, models []string, bytesMax int6
 	if _, errLoad := c.json(ctx, "/get_load", &loads); errLoad != nil || len(loads) == 0 {
 		return page{}, err // the first one names what to switch on
 	}
-	p = page{}
+	p = page{ranks: len(loads)}
 	for _, l := range loads {
 		if c.rank != "" && c.rank != decimal(l.Rank) || !l.All.ok || !l.Waiting.ok {
 			continue

@@ -291,6 +291,7 @@ type page struct {
 	counts                fleet.Counts
 	started               float64 // process start, in the engine's own words; 0 unknown
 	blockTokens, kvTokens int     // 0 unknown
+	ranks                 int     // data-parallel ranks that it tells apart
 	silent                bool    // it told nothing, and that is no failure
 }
 
