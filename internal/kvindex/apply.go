@@ -344,3 +344,24 @@ func (x *Index) advance() {
 		x.clock++
 	}
 }
+
+// Copy notes that blocks which the worker is known to hold are in another tier too. It returns how many were known.
+func (x *Index) Copy(h Handle, names []uint64, t Tier) (known int) {
+	if !t.valid() {
+		return 0
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, name := range names {
+		x.giveWay()
+		n, ok := x.lane(h)
+		if !ok {
+			return known
+		}
+		if i, held := x.byNameOf(n, name); held != nil {
+			x.again(&x.lanes[n], x.nodes.at(i), held, t, false)
+			known++
+		}
+	}
+	return known
+}
