@@ -140,6 +140,9 @@ func whole(raw []byte) (f float64, ok bool) {
 	if len(raw) == 0 || raw[0] != '-' && (raw[0] < '0' || raw[0] > '9') {
 		return 0, false
 	}
+	if n, err := strconv.Atoi(string(raw)); err == nil { // as nearly all counts are
+		return float64(n), true
+	}
 	f, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil && !math.IsInf(f, 0) || f != math.Trunc(f) {
 		return 0, false
