@@ -201,3 +201,48 @@ func TestAStreamUnderWayOutlivesTheRemovalOfItsWorker(t *testing.T) {
 		t.Errorf("the stream ended with %q", rest)
 	}
 }
+
+// An error whose body never ends holds nobody: another worker is asked where one may be, else the client gets an error that it can read.
+func TestTMO_01_AnErrorWhoseBodyStallsHoldsNobody(t *testing.T) {
+	stall := func(status int) func(*call) {
+		return func(c *call) {
+			c.w.Header().Set("Content-Type", "application/json")
+			c.w.Header().Set("Content-Length", "900")
+			c.w.Header().Set("Retry-After", "7")
+			c.w.WriteHeader(status)
+			c.send(`{"error":{"message":"`)
+			c.stall()
+		}
+	}
+	patient := func(c *config.Config) { c.Timeouts.IdleGap = time.Hour }
+	t.Run("another worker answers", func(t *testing.T) {
+		w1, w2 := newWorker(t, stall(500)), newWorker(t, stall(503))
+		rt := start(t, patient, w1, w2, newWorker(t, nil))
+		if r := rt.post("/v1/chat/completions", chat("stalls", false)); r.status != http.StatusOK {
+			t.Errorf("%d %s", r.status, r.body)
+		}
+		for _, w := range []*worker{w1, w2} {
+			for _, c := range w.calls() {
+				<-c.ended // it was left
+			}
+		}
+		rt.idle()
+	})
+	for _, status := range []int{429, 500, 501, 503} {
+		t.Run(fmt.Sprint("the only worker answers ", status), func(t *testing.T) {
+			rt := start(t, patient, newWorker(t, stall(status)))
+			r := rt.post("/v1/messages", chat("stalls", true))
+			var said struct {
+				Type  string
+				Error struct{ Type, Message string }
+			}
+			if err := json.Unmarshal([]byte(r.body), &said); err != nil || r.status != status || said.Type != "error" || !strings.Contains(said.Error.Message, "worker w1 answered") {
+				t.Errorf("%d %q %v", r.status, r.body, err)
+			}
+			if status == 429 && r.header.Get("Retry-After") != "7" {
+				t.Errorf("Retry-After %q", r.header.Get("Retry-After"))
+			}
+			rt.idle()
+		})
+	}
+}

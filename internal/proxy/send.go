@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -20,6 +21,12 @@ import (
 
 // heldBytesMax bounds an error reply that is kept aside while another worker is tried; a longer one goes to the client at once.
 const heldBytesMax = 64 << 10
+
+// errorBodyTime bounds the wait for an error's body: engines send it with its head, and a client is not to wait for one that stalls as long
+// as for an answer.
+const errorBodyTime = 2 * time.Second
+
+var errStalled = errors.New("the body of an error stalled")
 
 // heldReply is a worker's error reply, answered after all when no other worker does better.
 type heldReply struct {
@@ -222,19 +229,40 @@ func (x *exchange) unwell(res *upstream.Response) error {
 	case x.held == nil:
 		x.fault(fleet.ServerError, "server_error")
 	}
-	if !retry || x.facts.Tries > x.p.o.RetriesMax || x.sent > 0 {
-		return nil
-	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, heldBytesMax))
-	if err != nil || len(body) == heldBytesMax {
+	retry = retry && x.facts.Tries <= x.p.o.RetriesMax && x.sent == 0
+	f := &failure{status: res.Status, kind: llmapi.KindUpstream, outcome: outcomeOf(res.Status), retryAfter: retryAfter(res.Header, now),
+		message: "worker " + w.ID + " answered " + http.StatusText(res.Status)}
+	body, err := x.readError(res)
+	switch {
+	case err == errStalled:
+		x.release(fleet.Failed)
+		f.message += fmt.Sprintf(", and not the rest of its answer within %v", errorBodyTime)
+		if !retry {
+			return f
+		}
+	case !retry || err != nil || len(body) == heldBytesMax:
 		res.Body = &prefixed{Body: res.Body, head: body}
 		return nil
+	default:
+		x.release(fleet.Failed)
+		x.held = &heldReply{status: res.Status, header: res.Header, body: body, worker: w.ID}
 	}
-	x.release(fleet.Failed)
-	x.held = &heldReply{status: res.Status, header: res.Header, body: body, worker: w.ID}
-	f := &failure{status: res.Status, kind: llmapi.KindUpstream, outcome: outcomeOf(res.Status),
-		message: "worker " + w.ID + " answered " + http.StatusText(res.Status)}
 	return &retryable{failure: f, backOff: true, answered: res.Status}
+}
+
+// readError reads the body of an error, heldBytesMax of it. One that does not come within errorBodyTime is errStalled: the exchange with
+// its worker is over then.
+func (x *exchange) readError(res *upstream.Response) ([]byte, error) {
+	stalled := make(chan struct{})
+	limit := time.AfterFunc(errorBodyTime, func() { x.try.life.End(errStalled); close(stalled) })
+	body, err := io.ReadAll(io.LimitReader(res.Body, heldBytesMax))
+	if !limit.Stop() {
+		<-stalled // the attempt serves other requests after this one
+		if err != nil {
+			err = errStalled
+		}
+	}
+	return body, err
 }
 
 // prefixed gives back the bytes of a body that were read ahead.
