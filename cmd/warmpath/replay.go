@@ -210,6 +210,8 @@ func (o *replayOptions) base(c *sim.Config, p *replayPlan) (err error) {
 		return err
 	case o.seeds < 1:
 		return fmt.Errorf("--seeds %d; it is at least 1", o.seeds)
+	case o.minutes > 0 && p.trace.Untimed:
+		return errors.New("--minutes is for traces with times; these sessions come one after the other: --first ends after so many requests")
 	case o.first > 0 && o.half != "" && p.trace.Sessions:
 		return errors.New("--first counts requests, --half splits by session: use one of them")
 	}
