@@ -50,7 +50,8 @@ test: unit e2e ## unit, then e2e
 
 bench: build ## CPU, latency and memory beside nginx and HAProxy, with pass or fail (BENCH="--json"); some 10 minutes
 	@scripts/bench-install.sh
-	bin/warmpath bench all $(BENCH)
+	@scripts/exact-install.sh
+	bin/warmpath bench all --tokenizers .cache/exact $(BENCH)
 
 bench-peers: build ## the same with three LLM routers from PyPI in the table
 	@scripts/bench-install.sh --peers

@@ -6,6 +6,8 @@ cd "$(dirname "$0")/.."
 
 cache=.cache/exact
 stamp=$(cat scripts/exact/package.json scripts/exact-install.sh | sha256sum | cut -d' ' -f1)
+mkdir -p "$cache"
+cp scripts/exact/reference.mjs "$cache/"
 [ "$(cat "$cache/stamp" 2>/dev/null)" != "$stamp" ] || exit 0
 for program in node npm; do
   command -v "$program" >/dev/null || {
@@ -13,7 +15,6 @@ for program in node npm; do
     exit 1
   }
 done
-mkdir -p "$cache"
 exec 9>"$cache/lock"
 flock 9
 cp scripts/exact/package.json "$cache/"

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -24,6 +25,8 @@ const benchLong = `Measures this binary beside nginx and HAProxy, on this machin
 the time of a decision, memory of open streams, and what an idle router uses. Each table says how it was measured; a figure is the
 median of five rounds in which contestants take turns. Prints pass or fail for each demand, and ends with 1 when one is not met.
 
+The part tokenize tells how fast text becomes token ids, beside the implementation that engines use; with --tokenizers it is in "all" too.
+
 nginx and haproxy must be installed (Debian: apt-get install nginx haproxy). Figures mean something on an otherwise idle machine only.`
 
 // errBenchFailed is what a run ends with whose demands were not all met: the report says which.
@@ -34,6 +37,7 @@ type benchOptions struct {
 	rounds int
 	window time.Duration
 	peers  string
+	tokens string
 	pprof  string
 }
 
@@ -41,10 +45,10 @@ type benchOptions struct {
 func benchCommand() *cobra.Command {
 	var o benchOptions
 	command := &cobra.Command{
-		Use: "bench " + strings.Join(bench.PartNames, "|") + "|all", Short: "Measure what the router costs, beside nginx and HAProxy", Long: benchLong,
+		Use: "bench " + strings.Join(bench.PartNames, "|") + "|" + tokenizePart + "|all", Short: "Measure what the router costs, beside nginx and HAProxy", Long: benchLong,
 		Example:   "  warmpath bench all\n  warmpath bench decide --json | jq '.[0].sections[0].checks'",
 		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
-		ValidArgs: append([]string{"all"}, bench.PartNames...),
+		ValidArgs: append([]string{"all", tokenizePart}, bench.PartNames...),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cmd.Help()
@@ -60,6 +64,7 @@ func benchCommand() *cobra.Command {
 	flags.IntVar(&o.rounds, "rounds", d.Rounds, "rounds of which the median is taken")
 	flags.DurationVar(&o.window, "window", d.Window, "how long one contestant is measured in one round, about")
 	flags.StringVar(&o.peers, "peers", "", "folder of installed rival routers (see make bench-peers); they join the tables of proxy and streams")
+	flags.StringVar(&o.tokens, "tokenizers", "", "folder with tokenizers and the reference for the part tokenize (see scripts/exact-install.sh)")
 	flags.StringVar(&o.pprof, "pprof", "", "folder for CPU profiles of the router under load")
 	return command
 }
@@ -74,7 +79,10 @@ func runBench(ctx context.Context, o benchOptions, part string, stdout, stderr i
 	}
 	names := []string{part}
 	if part == "all" {
-		names = bench.PartNames
+		names = slices.Clone(bench.PartNames)
+		if o.tokens != "" {
+			names = append(names, tokenizePart)
+		}
 	}
 	for _, program := range []string{"nginx", "haproxy"} {
 		if _, err := exec.LookPath(program); err != nil && (part == "all" || part == "proxy" || part == "streams") {
@@ -84,7 +92,13 @@ func runBench(ctx context.Context, o benchOptions, part string, stdout, stderr i
 	debug.SetGCPercent(400) // of the load generator: it has memory, and its collector would take the contestants' cores
 	passed, reports := true, []bench.Report{}
 	for _, name := range names {
-		report, err := bench.Parts[name](ctx, bench.Options{Self: self, Peers: o.peers, Rounds: o.rounds, Window: o.window, Progress: stderr, Pprof: o.pprof})
+		measure := bench.Parts[name]
+		if name == tokenizePart {
+			measure = func(ctx context.Context, b bench.Options) (bench.Report, error) {
+				return benchTokenize(ctx, o.tokens, b.Rounds, b.Progress)
+			}
+		}
+		report, err := measure(ctx, bench.Options{Self: self, Peers: o.peers, Rounds: o.rounds, Window: o.window, Progress: stderr, Pprof: o.pprof})
 		if err != nil {
 			return fmt.Errorf("bench %s: %w", name, err)
 		}

@@ -19,7 +19,7 @@ import (
 var families = []string{"llama3", "qwen3", "gptoss", "deepseek_v3", "gemma3", "llama2"}
 
 func main() {
-	modules := flag.String("modules", ".cache/exact/node_modules", "folder of the installed packages")
+	modules := flag.String("modules", ".cache/exact/node_modules", "installed packages, with reference.mjs beside their folder")
 	random := flag.Int("strings", 20000, "random strings a family")
 	seed := flag.Uint64("seed", 20261129, "of the random strings")
 	sample := flag.String("sample", "", "write the small tokenizers with a sample of what the reference says into this folder, and end")

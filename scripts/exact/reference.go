@@ -29,13 +29,9 @@ type job struct {
 }
 
 func startReference(modules string) (*reference, error) {
-	modules, err := filepath.Abs(modules)
-	if err != nil {
-		return nil, err
-	}
-	r := &reference{command: exec.Command("node", "scripts/exact/reference.mjs")}
-	r.command.Env = append(os.Environ(), "NODE_PATH="+modules)
+	r := &reference{command: exec.Command("node", filepath.Join(filepath.Dir(modules), "reference.mjs"))}
 	r.command.Stderr = os.Stderr
+	var err error
 	if r.in, err = r.command.StdinPipe(); err != nil {
 		return nil, err
 	}
