@@ -34,7 +34,9 @@ var rooms = map[string][]string{
 	"prefix":     {"fleet"},
 	"kvindex":    {"prefix"},
 	"zmtp":       {},
-	"kvevent":    {"fleet", "prefix", "kvindex", "zmtp"},
+	"kvevent":    {"prefix", "kvindex"},
+	"kvfeed":     {"kvevent", "kvindex", "prefix", "zmtp"},
+	"kvpublish":  {"kvevent", "prefix", "zmtp"},
 	"words":      {},
 	"tokenizer":  {"words"},
 	"cost":       {"fleet"},
@@ -58,8 +60,7 @@ var rooms = map[string][]string{
 }
 
 // pure are the rooms and files that decide: no goroutine, socket, clock or global random source.
-var pure = []string{"internal/fleet/", "internal/llmapi/", "internal/jsontext/", "internal/dialog/", "internal/prompt/", "internal/words/", "internal/tokenizer/", "internal/prefix/", "internal/kvindex/", "internal/cost/", "internal/sched/", "internal/engine/step.go", "internal/engine/stretch.go", "internal/engine/blocks.go", "internal/engine/tier.go",
-	"internal/kvevent/msgpack.go", "internal/kvevent/event.go", "internal/kvevent/decode.go", "internal/kvevent/encode.go", "internal/kvevent/tracker.go", "internal/kvevent/apply.go", "internal/kvevent/orphans.go"}
+var pure = []string{"internal/fleet/", "internal/llmapi/", "internal/jsontext/", "internal/dialog/", "internal/prompt/", "internal/words/", "internal/tokenizer/", "internal/prefix/", "internal/kvindex/", "internal/cost/", "internal/sched/", "internal/engine/step.go", "internal/engine/stretch.go", "internal/engine/blocks.go", "internal/engine/tier.go", "internal/kvevent/"}
 
 // impure are the imports that pure code may not have, and impureCalls the functions of packages it may otherwise use.
 var (

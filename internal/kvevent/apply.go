@@ -21,6 +21,7 @@ func (t *Tracker) apply(seq uint64, payload []byte) {
 
 // Apply takes in events that need no order, or whose order was checked elsewhere.
 func (t *Tracker) Apply(b *Batch) {
+	t.silent = false
 	t.stats.UnknownEvents += uint64(b.Unknown)
 	if b.Rank >= 0 && t.o.Rank >= 0 && b.Rank != t.o.Rank {
 		t.stats.OtherRank++

@@ -2,6 +2,7 @@ package kvevent
 
 import (
 	"encoding/hex"
+	"strconv"
 	"strings"
 
 	"github.com/warmpath/warmpath/internal/kvindex"
@@ -96,6 +97,18 @@ func groupKind(name []byte) string {
 		}
 	}
 	return string(name)
+}
+
+// NameOf reads a hash out of JSON, a number or the inside of a text.
+func NameOf(b []byte, text bool) (uint64, bool) {
+	if text {
+		return nameOfBytes(b, true)
+	}
+	if n, err := strconv.ParseUint(string(b), 10, 64); err == nil {
+		return n, true
+	}
+	n, err := strconv.ParseInt(string(b), 10, 64)
+	return nameOfInt(uint64(n), true), err == nil
 }
 
 // nameOfInt keeps integers as they are. Those below zero are told from the large ones with the same bits by turning them round.

@@ -1,10 +1,15 @@
-// Package kvevent follows the cache events of inference engines: which blocks of tokens each of them stored and gave up.
+// Package kvevent understands the cache events of inference engines: which blocks of tokens each of them stored and gave up.
 //
-// A Tracker takes one engine's messages, checks that none is missing, has what is missing replayed, and keeps kvindex up to date. It is
-// pure. A Manager subscribes to all workers of a fleet, over ZeroMQ (vLLM, SGLang) or by polling (TensorRT-LLM), and feeds their trackers:
+// A Tracker takes one engine's messages, checks that none is missing, says when some have to be replayed, and keeps kvindex up to date:
 //
-//	m := kvevent.New(index, kvevent.Options{Seed: seed})
-//	m.Follow(kvevent.Target{ID: "a", Slot: 3, URL: "http://10.0.0.1:8000", Model: "llama-8b"})
-//	...
-//	m.Close()
+//	t := kvevent.NewTracker(index, kvevent.TrackerOptions{Seed: seed, Model: "llama-8b", Slot: 3, Rank: -1, Replay: true})
+//	ask := t.Live(seq, payload)
+//	for ask.Wanted {
+//		for seq, payload := range replay(ask.From) {
+//			t.Replayed(seq, payload)
+//		}
+//		ask = t.ReplayEnded(true)
+//	}
+//
+// The room is pure; kvfeed brings the messages.
 package kvevent

@@ -43,6 +43,7 @@ const (
 	Waiting  State = "waiting"  // nothing has come yet
 	Catching State = "catching" // something is missing, and a replay may bring it
 	Partial  State = "partial"  // it began in the middle, or something was lost: what it knows is right but not all there is
+	Silent   State = "silent"   // what it knows was exact, but messages that should come do not
 	Exact    State = "exact"
 )
 
@@ -59,12 +60,13 @@ type TrackerStats struct {
 	Repeats, Replayed                  uint64 // messages that came again, and that a replay brought
 	Undecodable, UnknownEvents         uint64
 	OtherRank, OtherGroup, OtherTier   uint64 // batches, events and events that are not the worker's, tracked or known
+	Silences                           uint64 // times that no message came when some should have
 	Malformed, OrphansDropped          uint64 // events that contradict themselves; blocks given up
 }
 
 // Tracker turns one engine's messages into what the index holds of one worker. It checks their order, has what is missing replayed, and
 // says when its knowledge is complete. Tokens are hashed here, into the keys that requests have; the engine's hashes are only names. It is
-// not synchronised, and knows no time and no sockets: the Manager calls it.
+// not synchronised, and knows no time and no sockets: kvfeed calls it.
 //
 // Live gets every message as it comes. When the Ask it returns is wanted, the caller asks the replay socket and gives the answers to
 // Replayed and the end, or that none came, to ReplayEnded, which may ask again.
@@ -95,6 +97,7 @@ type Tracker struct {
 	tier     kvindex.Tier // of removals
 	keys     []prefix.Key
 	orphans  orphans
+	silent   bool
 	told     bool // the index may answer for the worker
 	stats    TrackerStats
 }
@@ -338,6 +341,33 @@ func (t *Tracker) repeats(seq uint64, payload []byte) bool {
 
 func (t *Tracker) digest(payload []byte) prefix.Key { return t.o.Seed.Next(1, payload) }
 
+// Polled takes events from an engine that numbers them one by one and keeps none for a second asking.
+func (t *Tracker) Polled(seq uint64, b *Batch) {
+	switch {
+	case t.started && seq == t.next:
+	case t.started && seq < t.next:
+		t.restart()
+		if seq > 0 {
+			t.giveUp(seq)
+		}
+	case t.started || seq > 0:
+		t.stats.Gaps++
+		t.giveUp(seq)
+	}
+	t.started, t.next = true, seq+1
+	t.stats.Messages++
+	t.Apply(b)
+}
+
+// Doubt says that messages should have come and did not: until the next one the index does not answer for the worker.
+func (t *Tracker) Doubt() {
+	if !t.silent {
+		t.silent = true
+		t.stats.Silences++
+		t.complete()
+	}
+}
+
 // State says how much is known.
 func (t *Tracker) State() State {
 	switch {
@@ -347,6 +377,8 @@ func (t *Tracker) State() State {
 		return Waiting
 	case t.partial:
 		return Partial
+	case t.silent:
+		return Silent
 	}
 	return Exact
 }

@@ -1,0 +1,424 @@
+package kvfeed
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/warmpath/warmpath/internal/kvevent"
+	"github.com/warmpath/warmpath/internal/kvindex"
+	"github.com/warmpath/warmpath/internal/prefix"
+	"github.com/warmpath/warmpath/internal/zmtp"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var seed = prefix.NewSeed([]byte("test"))
+
+const block = 4
+
+// chain is a prompt's tokens, our keys of its blocks and the engine's names for them; equal topics are equal prompts.
+func chain(topic, blocks int) (tokens []uint32, keys []prefix.Key, names []uint64) {
+	key, name := seed.TokenRoot("m", ""), uint64(topic)+1
+	for i := range blocks {
+		for j := range block {
+			tokens = append(tokens, uint32(topic*100+i*block+j))
+		}
+		key = seed.NextTokens(key, tokens[i*block:], nil)
+		name = (name + uint64(i)) * 0x9e3779b97f4a7c15
+		keys, names = append(keys, key), append(names, name)
+	}
+	return tokens, keys, names
+}
+
+// fakeEngine publishes over real sockets, and keeps what it published for replays.
+type fakeEngine struct {
+	pub    *zmtp.Publisher
+	replay *zmtp.Router
+
+	mu    sync.Mutex
+	log   [][]byte
+	held  map[uint64]int
+	asks  int
+	spoil func(seq int, frames [][]byte) [][]byte // what a replay makes of a message; nil drops it
+	mute  bool                                    // replays have no end marker
+}
+
+func startEngine(t *testing.T) *fakeEngine {
+	t.Helper()
+	e := &fakeEngine{held: map[uint64]int{}, spoil: func(_ int, f [][]byte) [][]byte { return f }}
+	var err error
+	if e.pub, err = zmtp.Publish("tcp://127.0.0.1:0", zmtp.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if e.replay, err = zmtp.Route("tcp://127.0.0.1:0", zmtp.Options{}, e.answer); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.pub.Close(); e.replay.Close() })
+	return e
+}
+
+func number(seq int) []byte { return binary.BigEndian.AppendUint64(nil, uint64(seq)) }
+
+func (e *fakeEngine) answer(message [][]byte, reply func(...[]byte) error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.asks++
+	for seq := int(binary.BigEndian.Uint64(message[1])); seq < len(e.log); seq++ {
+		if frames := e.spoil(seq, [][]byte{{}, []byte("kv"), number(seq), e.log[seq]}); frames != nil {
+			_ = reply(frames...)
+		}
+	}
+	if !e.mute {
+		_ = reply([]byte{}, []byte{}, number(-1), []byte{})
+	}
+}
+
+// publish numbers and logs a message; send says how often it goes out.
+func (e *fakeEngine) publish(send int, events ...kvevent.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	payload := kvevent.AppendBatch(nil, 1, 0, events)
+	e.log = append(e.log, payload)
+	for range send {
+		e.pub.Send([]byte("kv"), number(len(e.log)-1), payload)
+	}
+}
+
+// store computes a prompt: what follows the first block that is not cached, and the last one in any case.
+func (e *fakeEngine) store(send, topic, blocks int) {
+	tokens, _, names := chain(topic, blocks)
+	e.mu.Lock()
+	from := 0
+	for from < blocks-1 && e.held[names[from]] > 0 {
+		from++
+	}
+	for _, n := range names[from:] {
+		e.held[n]++
+	}
+	e.mu.Unlock()
+	ev := kvevent.Event{Kind: kvevent.Stored, Names: names[from:], Tokens: tokens[from*block:], BlockTokens: block, HasParent: from > 0}
+	if from > 0 {
+		ev.Parent = names[from-1]
+	}
+	e.publish(send, ev)
+}
+
+// remove takes out one copy of a prompt's last block.
+func (e *fakeEngine) remove(send, topic, blocks int) {
+	_, _, names := chain(topic, blocks)
+	e.mu.Lock()
+	e.held[names[blocks-1]] = max(0, e.held[names[blocks-1]]-1)
+	e.mu.Unlock()
+	e.publish(send, kvevent.Event{Kind: kvevent.Removed, Names: names[blocks-1:]})
+}
+
+func quick() Options {
+	return Options{Seed: seed, BackoffMin: time.Millisecond, BackoffMax: 20 * time.Millisecond, ReplayWait: 100 * time.Millisecond, ReplayPause: time.Millisecond, PollInterval: time.Millisecond}
+}
+
+func manager(t *testing.T, o Options) (*Manager, *kvindex.Index) {
+	x := kvindex.New(kvindex.Options{})
+	m := New(x, o)
+	t.Cleanup(m.Close)
+	return m, x
+}
+
+func (e *fakeEngine) target(id string, slot int) Target {
+	return Target{ID: id, Slot: slot, Rank: -1, Model: "m", URL: "http://127.0.0.1:1", Events: e.pub.Endpoint(), Replay: e.replay.Endpoint()}
+}
+
+// until waits for something to become so.
+func until(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	tick, over := time.NewTicker(time.Millisecond), time.After(20*time.Second)
+	defer tick.Stop()
+	for !so() {
+		select {
+		case <-tick.C:
+		case <-over:
+			t.Fatalf("%s does not become so", what)
+		}
+	}
+}
+
+func depth(x *kvindex.Index, slot, topic, blocks int) int32 {
+	_, keys, _ := chain(topic, blocks)
+	return x.Match(keys, kvindex.Match{}).Depth[slot]
+}
+
+func TestAWorkerIsFollowedFromItsFirstMessageThoughWeCameLater(t *testing.T) {
+	e := startEngine(t)
+	e.store(1, 1, 6)
+	m, x := manager(t, quick())
+	m.Follow(e.target("a", 2))
+	until(t, "what was replayed", func() bool { return depth(x, 2, 1, 6) == 6 })
+	e.remove(1, 1, 6)
+	until(t, "the removal", func() bool { return depth(x, 2, 1, 6) == 5 })
+	m.Leave("a")
+	if d := depth(x, 2, 1, 6); d != -1 {
+		t.Errorf("a worker that was left still has %d blocks", d)
+	}
+	e.store(1, 1, 6)
+}
+
+func TestAnEngineThatPublishedNothingIsKnownToHoldNothing(t *testing.T) {
+	e := startEngine(t)
+	m, x := manager(t, quick())
+	m.Follow(e.target("a", 0))
+	until(t, "the answer that there is nothing", func() bool { return depth(x, 0, 1, 6) == 0 })
+}
+
+func TestKVE01ARestartedEngineIsFollowedAnew(t *testing.T) {
+	e := startEngine(t)
+	m, x := manager(t, quick())
+	m.Follow(e.target("a", 0))
+	e.store(1, 1, 6)
+	until(t, "the first life", func() bool { return depth(x, 0, 1, 6) == 6 })
+	events, replay := e.pub.Endpoint(), e.replay.Endpoint()
+	e.pub.Close()
+	e.replay.Close()
+	next := &fakeEngine{held: map[uint64]int{}, spoil: e.spoil}
+	var err error
+	if next.replay, err = zmtp.Route(replay, zmtp.Options{}, next.answer); err != nil {
+		t.Fatal(err)
+	}
+	defer next.replay.Close()
+	if next.pub, err = zmtp.Publish(events, zmtp.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	defer next.pub.Close()
+	next.store(1, 2, 3)
+	until(t, "the second life", func() bool { return depth(x, 0, 2, 3) == 3 })
+	if d := depth(x, 0, 1, 6); d != 0 {
+		t.Errorf("%d blocks of the first life are left", d)
+	}
+}
+
+func TestKVE02AHostilePublisherNeverMakesUsPromiseTooMuch(t *testing.T) {
+	for s := range uint64(4) {
+		t.Run(fmt.Sprint("seed=", s), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(s, 4))
+			e := startEngine(t)
+			e.mute = s%2 == 1
+			cut := 0
+			e.spoil = func(seq int, f [][]byte) [][]byte { // re-orders nothing, but cuts, drops and repeats
+				if cut--; cut > 0 && cut < 3 {
+					return nil
+				}
+				return f
+			}
+			m, x := manager(t, quick())
+			m.Follow(e.target("a", 0))
+			until(t, "the subscription", func() bool { return e.pub.Subscribers() == 1 })
+			for i := range 300 {
+				send := 1
+				switch r.IntN(12) {
+				case 0:
+					send = 0
+				case 1:
+					send = 2
+				}
+				e.mu.Lock()
+				cut = r.IntN(20)
+				e.mu.Unlock()
+				topic := r.IntN(20)
+				switch r.IntN(5) {
+				case 0, 1:
+					e.remove(send, topic, 1+r.IntN(6))
+				case 2:
+					if i%50 == 0 {
+						e.publish(send, kvevent.Event{Kind: kvevent.Cleared})
+						e.mu.Lock()
+						clear(e.held)
+						e.mu.Unlock()
+					}
+				default:
+					e.store(send, topic, 6)
+				}
+			}
+			e.mu.Lock()
+			cut = -1 << 30
+			e.mu.Unlock()
+			e.store(1, 100, 2)
+			until(t, "the last message", func() bool { return depth(x, 0, 100, 2) == 2 })
+			for topic := range 20 {
+				_, _, names := chain(topic, 6)
+				really := slices.IndexFunc(names, func(n uint64) bool { return e.held[n] == 0 })
+				if really < 0 {
+					really = 6
+				}
+				if d := depth(x, 0, topic, 6); d != int32(really) {
+					t.Errorf("topic %d has %d blocks, the index says %d", topic, really, d)
+				}
+			}
+			if st := m.Statuses()[0]; st.State != kvevent.Exact || st.Gaps+st.Repeats == 0 || st.Replayed == 0 {
+				t.Errorf("%+v", st)
+			}
+		})
+	}
+}
+
+func TestKVE02ADeadReplaySocketIsNotAskedForEver(t *testing.T) {
+	e := startEngine(t)
+	e.mute = true
+	e.spoil = func(int, [][]byte) [][]byte { return nil }
+	m, x := manager(t, quick())
+	m.Follow(e.target("a", 0))
+	until(t, "the subscription", func() bool { return e.pub.Subscribers() == 1 })
+	e.store(1, 1, 6)
+	until(t, "the first message", func() bool { return depth(x, 0, 1, 6) == 6 })
+	e.remove(0, 1, 6)
+	e.store(1, 2, 6)
+	until(t, "giving up", func() bool { return m.Statuses()[0].State == kvevent.Partial })
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if d := depth(x, 0, 1, 6); d != -1 || e.asks > 6 {
+		t.Errorf("depth %d after %d questions", d, e.asks)
+	}
+}
+
+func TestAnEngineMayConnectToUs(t *testing.T) {
+	o := quick()
+	m, x := manager(t, o)
+	listener, err := zmtp.Publish("tcp://127.0.0.1:0", zmtp.Options{}) // a free port
+	if err != nil {
+		t.Fatal(err)
+	}
+	endpoint := listener.Endpoint()
+	listener.Close()
+	m.Follow(Target{ID: "a", Rank: -1, Model: "m", Events: "bind+" + endpoint})
+	var c *zmtp.Conn
+	until(t, "the connection", func() bool {
+		c, err = zmtp.Dial(t.Context(), endpoint, zmtp.PUB, zmtp.Options{})
+		return err == nil
+	})
+	defer c.Close()
+	tokens, _, names := chain(1, 3)
+	if err := c.Send([]byte("kv@pod@model"), number(0), kvevent.AppendBatch(nil, 1, 0, []kvevent.Event{{Kind: kvevent.Stored, Names: names, Tokens: tokens, BlockTokens: block}})); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the message", func() bool { return depth(x, 0, 1, 3) == 3 })
+}
+
+func TestWorkersThatShouldTellAndDoNotAreDoubted(t *testing.T) {
+	e := startEngine(t)
+	m, x := manager(t, quick())
+	m.Follow(e.target("a", 0))
+	until(t, "the subscription", func() bool { return e.pub.Subscribers() == 1 })
+	e.store(1, 1, 6)
+	until(t, "the message", func() bool { return depth(x, 0, 1, 6) == 6 })
+	now := time.Now()
+	m.Expect("a", now)
+	m.Expect("a", now.Add(29*time.Second))
+	if d := depth(x, 0, 1, 6); d != 6 {
+		t.Errorf("depth %d too early", d)
+	}
+	m.Expect("a", now.Add(31*time.Second))
+	if d := depth(x, 0, 1, 6); d != -1 {
+		t.Errorf("depth %d in spite of the silence", d)
+	}
+	e.store(1, 2, 6)
+	until(t, "the next message", func() bool { return depth(x, 0, 1, 6) == 6 })
+}
+
+func TestEndpointsAreFoundInEveryForm(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"0":{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://[::ffff:127.0.0.1]:5557","replay_endpoint":"tcp://127.0.0.1:5558","topic":"kv"}}`: "tcp://10.1.2.3:5557 tcp://10.1.2.3:5558 kv",
+		`[{"data_parallel_rank":0,"endpoint":"tcp://10.0.0.1:5557","replay_endpoint":null,"topic":""}]`:                                                            "tcp://10.0.0.1:5557  ",
+		`{"sources":[{"data_parallel_rank":0,"endpoint":"tcp://*:7001"}]}`:                                                                                         "tcp://10.1.2.3:7001  ",
+		`{"0":{"endpoint":"ipc:///tmp/x"}}`:                     "ipc:///tmp/x  ",
+		`{"0":{"endpoint":"tcp://[::]:1"}}`:                     "tcp://10.1.2.3:1  ",
+		`{"1":{"endpoint":"tcp://*:1"}}`:                        "none",
+		`{"0":{"endpoint":"tcp://*:1","publisher":"null"}}`:     "none",
+		`{"0":{"endpoint":"a","enable_kv_cache_events":false}}`: "none",
+		`[]`: "none", `{}`: "none",
+	} {
+		s, err := parseSources([]byte(body), Target{URL: "http://10.1.2.3:8000", Rank: -1})
+		got := fmt.Sprint(s.Endpoint, " ", s.Replay, " ", s.Topic)
+		if err != nil {
+			got = "none"
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s (%v)", body, got, want, err)
+		}
+	}
+	for url, want := range map[string]string{"http://h:80": "tcp://h:5559", "http://[::1]:80/v1": "tcp://[::1]:5559", "https://u:p@h": "tcp://h:5559"} {
+		if s, err := fromTemplate("tcp://{host}:5557", Target{URL: url, Rank: 2}); err != nil || s.Endpoint != want {
+			t.Errorf("%s: %s, want %s (%v)", url, s.Endpoint, want, err)
+		}
+	}
+}
+
+func TestTheEngineItselfTellsWhereItPublishes(t *testing.T) {
+	e := startEngine(t)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/kv_event_sources" || r.Header.Get("Authorization") != "Bearer k" {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprintf(w, `{"0":{"endpoint":%q,"replay_endpoint":%q}}`, strings.Replace(e.pub.Endpoint(), "127.0.0.1", "*", 1), e.replay.Endpoint())
+	}))
+	defer web.Close()
+	o := quick()
+	o.Client = web.Client()
+	m, x := manager(t, o)
+	m.Follow(Target{ID: "a", URL: web.URL, Key: "k", Rank: -1, Model: "m"})
+	e.store(1, 1, 6)
+	until(t, "the message", func() bool { return depth(x, 0, 1, 6) == 6 })
+}
+
+func TestTensorRTLLMIsPolled(t *testing.T) {
+	answers := make(chan string, 8)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case a := <-answers:
+			_, _ = w.Write([]byte(a))
+		default:
+			_, _ = w.Write([]byte("[]"))
+		}
+	}))
+	defer web.Close()
+	tokens, keys, _ := chain(1, 2)
+	list := func(t []uint32) string {
+		var all []string
+		for _, id := range t {
+			all = append(all, fmt.Sprintf(`{"type":"unique_token","token_id":%d,"token_extra_id":0}`, id))
+		}
+		return strings.Join(all, ",")
+	}
+	stored := fmt.Sprintf(`[{"event_id":0,"window_size":512,"data":{"type":"created","num_blocks_per_cache_level":[10,0]}},
+		{"event_id":1,"window_size":512,"data":{"type":"stored","parent_hash":null,"blocks":[
+		{"block_hash":18446744073709551615,"tokens":[%s],"cache_level":0,"priority":35},{"block_hash":8,"tokens":[%s],"cache_level":0},{"block_hash":9,"tokens":[%s],"cache_level":0}]}}]`,
+		list(tokens[:block]), list(tokens[block:]), list(tokens[:1]))
+	o := quick()
+	o.Client = web.Client()
+	m, x := manager(t, o)
+	m.Follow(Target{ID: "a", URL: web.URL, Rank: -1, Model: "m", Engine: "trtllm"})
+	check := func(what string, d, fast int32) {
+		t.Helper()
+		until(t, what, func() bool {
+			got := x.Match(keys, kvindex.Match{})
+			return got.Depth[0] == d && got.Fast[0] == fast
+		})
+	}
+	answers <- stored
+	check("stored", 2, 2)
+	answers <- `[{"event_id":2,"window_size":512,"data":{"type":"updated","block_hash":8,"cache_level":{"type":"event_diff","new_value":1,"old_value":0}}}]`
+	check("moved to the host", 2, 1)
+	answers <- `[{"event_id":3,"window_size":128,"data":{"type":"removed","block_hashes":[8]}},{"event_id":4,"window_size":512,"data":{"type":"removed","block_hashes":[8,9]}}]`
+	check("removed", 1, 1)
+	answers <- `[{"event_id":6,"window_size":512,"data":{"type":"removed","block_hashes":[1]}}]`
+	check("a number was missing", -1, 0)
+	answers <- `[{"event_id":0,"window_size":512,"data":{"type":"created","num_blocks_per_cache_level":[10,0]}}]`
+	check("begun anew", 0, 0)
+}
