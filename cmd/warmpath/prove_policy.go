@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -94,11 +96,19 @@ func (o *policyOptions) run(ctx context.Context, c *contest.Contest, stdout, std
 	if o.json {
 		out = stderr
 	}
+	var speed *contest.Check
+	if !o.Quick && o.Only == nil && o.Traces != "" {
+		one := o.speed(ctx) // first: memory is taken to be a child's own only while its parent is small
+		speed = &one
+	}
 	runs := c.Runs()
 	if err := o.replay(ctx, "", runs, stderr); err != nil {
 		return err
 	}
 	j := c.Judge(runs)
+	if speed != nil {
+		j.Add(*speed)
+	}
 	if !o.Quick && len(j.Peers) > 0 {
 		policies := append([]string{sched.DefaultPolicy}, j.Peers[:min(variantPeers, len(j.Peers))]...)
 		for _, x := range contest.Variants {
@@ -125,6 +135,35 @@ func (o *policyOptions) run(ctx context.Context, c *contest.Contest, stdout, std
 		return errors.New("not all checks hold")
 	}
 	return nil
+}
+
+// A replay of an hour under every policy, at three rates with three seeds, takes no more than this.
+const (
+	speedTimeMax  = 4 * time.Minute
+	speedBytesMax = 2 << 30
+)
+
+// speed times that replay, by this program itself.
+func (o *policyOptions) speed(ctx context.Context) contest.Check {
+	args := []string{"replay", filepath.Join(o.Traces, contest.Conversations), "--fleet", "h100-70b-tp4:8", "--rate", "1,1.5,1.75", "--policies", "all", "--seeds", "3"}
+	check := contest.Check{Name: "warmpath " + strings.Join(quoted(args), " ")}
+	binary, err := os.Executable()
+	if err != nil {
+		check.Figures = err.Error()
+		return check
+	}
+	command := exec.CommandContext(ctx, binary, args...)
+	began := time.Now()
+	said, err := command.CombinedOutput()
+	took := time.Since(began)
+	if err != nil {
+		check.Figures, check.Detail = err.Error(), []string{strings.TrimSpace(string(said))}
+		return check
+	}
+	usage, _ := command.ProcessState.SysUsage().(*syscall.Rusage)
+	check.Pass = took <= speedTimeMax && peakBytes(usage) <= speedBytesMax
+	check.Figures = fmt.Sprintf("%v, at most %v; %d MB of memory, at most %d", took.Round(time.Second), speedTimeMax, peakBytes(usage)>>20, int64(speedBytesMax)>>20)
+	return check
 }
 
 // variantPeers is how many of the best other policies are shown with assumed caches and with known constants.

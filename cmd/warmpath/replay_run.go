@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/cost"
@@ -99,7 +101,8 @@ func (p *replayPlan) replay(ctx context.Context, stdout, stderr io.Writer) error
 		return fmt.Errorf("interrupted after %d of %d runs", done, len(runs))
 	}
 	if !p.options.quiet {
-		fmt.Fprintf(stderr, "%d runs, %.1f virtual hours, in %v\n", len(runs), sweep.Virtual(runs).Hours(), time.Since(began).Round(100*time.Millisecond))
+		fmt.Fprintf(stderr, "%d runs, %.1f virtual hours, in %v, with %d MB of memory\n", len(runs), sweep.Virtual(runs).Hours(),
+			time.Since(began).Round(100*time.Millisecond), ownPeakBytes()>>20)
 	}
 	return nil
 }
@@ -147,6 +150,23 @@ func progress(w io.Writer, name string, runs []*sweep.Run, began time.Time) (sto
 		}
 	}()
 	return func() { close(end); <-ended }
+}
+
+// ownPeakBytes is the most memory that this process has had so far.
+func ownPeakBytes() int64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return peakBytes(&u)
+}
+
+// peakBytes is the most memory that a process has had, which only macOS tells in bytes.
+func peakBytes(u *syscall.Rusage) int64 {
+	if runtime.GOOS == "darwin" {
+		return u.Maxrss
+	}
+	return u.Maxrss << 10
 }
 
 // keepsLine says that w is a terminal, where a line can be written again.

@@ -149,6 +149,9 @@ func (c *Contest) open(name string) (there bool, err error) {
 	return true, t.Load(traceBytesMax)
 }
 
+// Conversations is the file of the trace that a replay is timed with.
+const Conversations = mooncake
+
 // Whole says that nothing was left out on request: what is judged is the verdict.
 func (c *Contest) Whole() bool {
 	return !c.options.Quick && c.options.Only == nil && len(c.policies) == len(sched.Policies)
