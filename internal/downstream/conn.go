@@ -3,10 +3,12 @@ package downstream
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -54,10 +56,14 @@ type conn struct {
 	body  body
 	reply reply
 
-	fillFunc, pushFunc func(fd uintptr) bool // made once, so that they allocate nothing
-	filled             int
-	fillErr            error
-	out                []byte // what pushFunc has still to write
+	stepFunc, pushFunc func(fd uintptr) bool // made once, so that they allocate nothing
+	within             bool                  // a step is running
+	found              found                 // by it
+	dry                bool                  // its last read took all that was there
+	begun              bool                  // part of a head has come
+	ended              bool                  // nothing more is to be read
+	noticed            bool                  // left has woken us
+	out                []byte                // what pushFunc has still to write
 }
 
 // errLeft is why the requests of a connection end when its client closes it.
@@ -75,8 +81,8 @@ func newConn(s *Server, nc *net.TCPConn) (*conn, error) {
 	}
 	c.base = (&http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, RemoteAddr: nc.RemoteAddr().String()}).WithContext(&c.life)
 	c.body.c, c.reply.c = c, c
-	c.fillFunc, c.pushFunc = c.fill, c.push
-	if c.number, err = s.watcher.Add(c.fd, func() { c.life.End(errLeft) }); err != nil {
+	c.stepFunc, c.pushFunc = c.step, c.push
+	if c.number, err = s.watcher.Add(c.fd, c.left); err != nil {
 		return nil, err
 	}
 	c.server.Follow(s.o.Context, c.life.End)
@@ -96,7 +102,14 @@ func (c *conn) serve() {
 		}
 	}()
 	for {
-		switch c.next() {
+		c.dry = false
+		if err := c.raw.Read(c.stepFunc); err != nil {
+			if c.woken(err) {
+				continue
+			}
+			return
+		}
+		switch c.found {
 		case gone:
 			return
 		case foreign:
@@ -104,72 +117,163 @@ func (c *conn) serve() {
 			c.handOver()
 			return
 		}
-		if !c.answer(&c.head) {
+		if !c.answer(&c.head) { // its body is still to come: package net waits for that, and reads
 			return
 		}
 	}
 }
 
-// found is what came of waiting for a request.
+// found is what came of looking for a request.
 type found uint8
 
 const (
-	ours    found = iota
-	foreign       // for net/http
+	partial found = iota // more bytes are needed
+	ours
+	foreign // for net/http
 	gone
 )
 
-// next waits for the next request's head. The bytes of one that is not ours stay in the buffer.
-func (c *conn) next() found {
-	begun := false
+// step serves requests within one wait for the descriptor, as long as their bodies have come with their heads. False waits until there is
+// more to read.
+//
+// A Go program reads first and waits when there is nothing; after every answer that is a system call for nothing. Here it is not needed:
+// the runtime's poller is edge-triggered, forgets what it knows when a wait begins, and keeps every edge that comes while step is at
+// work. So after a read that had room for more than came, bytes that come later have step called again, whether they come while a request
+// is answered or while nobody looks. Nothing in here may use package net's reads, which would begin a wait of their own, or close the
+// connection, which would wait for step. The end of the other side may share its edge with bytes: the watcher tells of it, see left.
+func (c *conn) step(uintptr) bool {
+	c.within = true
+	waits := c.steps()
+	c.within = false
+	return !waits
+}
+
+func (c *conn) steps() (waits bool) {
 	for {
-		if b := c.buffered(); len(b) > 0 {
-			end := bytes.Index(b, []byte("\r\n\r\n"))
-			if end >= 0 {
-				if !c.head.parse(b[:end+4]) || c.head.length > c.s.o.BodyBytesMax {
-					return foreign
-				}
-				if !c.s.o.Listed {
-					c.head.index()
-				}
-				c.r += end + 4
-				return ours
+		switch c.found = c.look(); {
+		case c.found == partial:
+			over := c.life.Err() != nil // what was sent before the end is still answered
+			if (over || !c.dry) && c.fill() {
+				continue
 			}
-			if line := bytes.IndexByte(b, '\n'); len(b) == bufferBytes || line >= 0 && (line == 0 || b[line-1] != '\r') {
-				return foreign // too long, or with other line ends than ours: net/http knows when it is whole
+			if over || c.ended {
+				c.found = gone
+				return false
 			}
-			if !begun {
-				begun = true
-				c.deadline(c.s.o.HeadTimeout)
+			c.dry = false // after the wait there is something
+			if c.rest() {
+				return true
 			}
-		} else {
-			c.rest()
+		case c.found != ours || int64(c.w-c.r) < c.head.length: // serve's
+			return false
+		case !c.answer(&c.head):
+			c.found = gone
+			return false
 		}
-		if err := c.read(); err != nil {
-			return gone
-		}
-		c.idle.Store(busy)
 	}
 }
 
-// rest prepares for the wait between requests. The deadline is set an eighth too far, and again only once it is nearer than it must be:
-// setting it costs as much as the rest of a read.
-func (c *conn) rest() {
-	if c.served {
-		c.idle.Store(spare)
-	} else {
+// look looks for a request in what was read. The bytes of one that is not ours stay in the buffer.
+func (c *conn) look() found {
+	b := c.buffered()
+	if len(b) == 0 {
+		return partial
+	}
+	end := bytes.Index(b, []byte("\r\n\r\n"))
+	if end < 0 {
+		if line := bytes.IndexByte(b, '\n'); len(b) == bufferBytes || line >= 0 && (line == 0 || b[line-1] != '\r') {
+			return foreign // too long, or with other line ends than ours: net/http knows when it is whole
+		}
+		return partial
+	}
+	if !c.head.parse(b[:end+4]) || c.head.length > c.s.o.BodyBytesMax {
+		return foreign
+	}
+	if !c.s.o.Listed {
+		c.head.index()
+	}
+	c.r += end + 4
+	c.begun = false
+	return ours
+}
+
+// fill reads once, behind what is there, and reports whether there is something new to look at: bytes, or the end.
+func (c *conn) fill() bool {
+	if c.held == nil {
+		c.held, c.r, c.w = buffers.Get().(*[]byte), 0, 0
+	} else if c.r > 0 {
+		c.w = copy(*c.held, (*c.held)[c.r:c.w])
+		c.r = 0
+	}
+	for {
+		n, err := syscall.Read(c.fd, (*c.held)[c.w:])
+		switch {
+		case err == syscall.EINTR:
+			continue
+		case err == syscall.EAGAIN:
+			return false
+		case err != nil || n <= 0:
+			c.ended = true
+			return false
+		}
+		c.idle.Store(busy)
+		c.w += n
+		c.dry = c.w < len(*c.held)
+		return true
+	}
+}
+
+// rest prepares for a wait and says whether there is to be one. While there are no bytes no buffer is held. The deadline between requests
+// is set an eighth too far, and again only once it is nearer than it must be: setting it costs as much as the rest of a read.
+func (c *conn) rest() bool {
+	switch {
+	case c.r < c.w:
+		if !c.begun {
+			c.begun = true
+			c.deadline(c.s.o.HeadTimeout)
+		}
+	case !c.served:
 		c.idle.Store(fresh)
-	}
-	if wait := c.s.o.IdleTimeout; !c.served {
 		c.deadline(c.s.o.HeadTimeout)
-	} else if now := time.Now(); c.until.Sub(now) < wait {
-		c.wanted = now.Add(wait + wait/8)
-	} else {
+	default:
+		c.idle.Store(spare)
 		c.wanted = c.until
+		if wait, now := c.s.o.IdleTimeout, time.Now(); c.until.Sub(now) < wait {
+			c.wanted = now.Add(wait + wait/8)
+		}
 	}
-	if !c.s.lasting.Load() {
-		c.nc.Close() // EndKeepAlives may have looked before idle was set
+	if c.r == c.w {
+		c.release()
 	}
+	c.arm()
+	if !c.s.lasting.Load() && c.r == c.w {
+		c.ended = true // EndKeepAlives may have looked before idle was set
+	}
+	// After arm: the end comes first and then its deadline, which arm may have undone.
+	return !c.ended && c.life.Err() == nil
+}
+
+// left is the watcher's news that the client closed its side. A wait that knows nothing of it is woken.
+func (c *conn) left() {
+	c.life.End(errLeft)
+	c.nc.SetReadDeadline(longPast)
+}
+
+// woken tells a wait that ended because of left from one that took too long, and puts the deadline right again.
+func (c *conn) woken(err error) bool {
+	if c.noticed || c.life.Err() == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+		return false
+	}
+	c.noticed = true
+	return c.nc.SetReadDeadline(c.until) == nil
+}
+
+// longPast, as a deadline, wakes whoever waits.
+var longPast = time.Unix(1, 0)
+
+// hangUp ends a connection from outside its goroutine. It does not wait, as Close would for step.
+func (c *conn) hangUp() {
+	c.raw.Control(func(fd uintptr) { syscall.Shutdown(int(fd), syscall.SHUT_RDWR) })
 }
 
 func (c *conn) deadline(after time.Duration) { c.wanted = time.Now().Add(after) }
@@ -189,53 +293,6 @@ func (c *conn) buffered() []byte {
 	return (*c.held)[c.r:c.w]
 }
 
-// read waits for bytes and reads them behind those that are there. While it waits and there are none, no buffer is held.
-func (c *conn) read() error {
-	if c.r == c.w {
-		c.release()
-	} else if c.r > 0 {
-		c.w = copy(*c.held, (*c.held)[c.r:c.w])
-		c.r = 0
-	}
-	c.filled, c.fillErr = 0, nil
-	c.arm()
-	if err := c.raw.Read(c.fillFunc); err != nil {
-		return err
-	}
-	if c.fillErr != nil {
-		return c.fillErr
-	}
-	if c.filled <= 0 {
-		return io.EOF
-	}
-	return nil
-}
-
-// fill is one try of read; false waits until the descriptor is readable.
-func (c *conn) fill(fd uintptr) bool {
-	if c.held == nil {
-		c.held, c.r, c.w = buffers.Get().(*[]byte), 0, 0
-	}
-	for {
-		n, err := syscall.Read(int(fd), (*c.held)[c.w:])
-		switch {
-		case err == syscall.EINTR:
-			continue
-		case err == syscall.EAGAIN:
-			if c.w == 0 {
-				c.release()
-			}
-			return false
-		case err != nil:
-			c.fillErr = err
-			return true
-		}
-		c.filled = n
-		c.w += max(n, 0)
-		return true
-	}
-}
-
 // push is one try of a write of what is in out; it never waits.
 func (c *conn) push(fd uintptr) bool {
 	n, err := syscall.Write(int(fd), c.out)
@@ -248,7 +305,12 @@ func (c *conn) push(fd uintptr) bool {
 // write sends p. Only when the client takes less than all of it at once is there a wait to bound, by the deadline until, or by limit.
 func (c *conn) write(p []byte, until time.Time, limit time.Duration) error {
 	c.out = p
-	err := c.raw.Write(c.pushFunc)
+	var err error
+	if c.within { // the descriptor stays open
+		c.push(uintptr(c.fd))
+	} else {
+		err = c.raw.Write(c.pushFunc)
+	}
 	p, c.out = c.out, nil
 	if err != nil || len(p) == 0 {
 		return err
@@ -331,48 +393,3 @@ func (c *conn) drained() bool {
 	io.Copy(io.Discard, &c.body)
 	return false
 }
-
-// body is the body of the request that is being answered.
-type body struct {
-	c    *conn
-	left int64
-	err  error
-}
-
-// Read implements io.Reader. What is in the buffer comes first; then it reads straight into p.
-func (b *body) Read(p []byte) (int, error) {
-	if b.left == 0 {
-		return 0, io.EOF
-	}
-	if b.err != nil {
-		return 0, b.err
-	}
-	if int64(len(p)) > b.left {
-		p = p[:b.left]
-	}
-	c := b.c
-	n := copy(p, c.buffered())
-	if n > 0 {
-		if c.r += n; c.r == c.w {
-			c.release()
-		}
-	} else if len(p) > 0 {
-		c.arm()
-		var err error
-		if n, err = c.nc.Read(p); err != nil && n == 0 {
-			if err == io.EOF {
-				err = io.ErrUnexpectedEOF
-			}
-			b.err = err
-			return 0, err
-		}
-	}
-	b.left -= int64(n)
-	return n, nil
-}
-
-// Here says that what is left of the body has come already.
-func (b *body) Here() bool { return int64(b.c.w-b.c.r) >= b.left }
-
-// Close implements io.Closer. The rest is the server's to deal with.
-func (b *body) Close() error { return nil }

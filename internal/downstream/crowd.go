@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// surplusShare is which part of Options.ConnectionsMax is accepted beyond it. Those are answered too, by a refusal where it would
+// One in surplusShare of Options.ConnectionsMax, and surplusMost at most, is accepted beyond it. Those are answered too, by a refusal where it would
 // take a connection to a worker, and not kept: a server that accepted none would not even answer whether it lives.
-const surplusShare = 5
+const surplusShare, surplusMost = 20, 32
 
 // What a connection is about: a request, its first request, or the next one after those that were answered; stale once it was looked at then.
 const (
@@ -51,7 +51,7 @@ func (s *Server) dropIdle() bool {
 			c.noted = now
 		case c.idle.Load() == stale && now.Sub(c.noted) >= staleTime && !c.dropped:
 			c.dropped = true
-			c.nc.Close()
+			c.hangUp()
 			return true
 		}
 	}
@@ -66,7 +66,7 @@ func (s *Server) awaitRoom() {
 	}
 	for {
 		s.mu.Lock()
-		full := !s.closed && s.crowd() >= most+max(most/surplusShare, 1)
+		full := !s.closed && s.crowd() >= most+min(max(most/surplusShare, 1), surplusMost)
 		if full {
 			s.dropIdle()
 		}

@@ -40,7 +40,7 @@ type Options struct {
 	HeadTimeout  time.Duration // for a whole request head, once it has begun
 	IdleTimeout  time.Duration // between requests; it may strike up to an eighth late
 	HeadBytesMax int
-	// ConnectionsMax is how many connections are kept at once; 0 is no bound. A fifth more are accepted, and closed once answered.
+	// ConnectionsMax is how many connections are kept at once; 0 is no bound. A few more are accepted, and closed once answered.
 	ConnectionsMax int
 	BodyBytesMax   int64 // longer bodies go to net/http, for the handler to refuse
 }
@@ -186,7 +186,7 @@ func (s *Server) EndKeepAlives() {
 	defer s.mu.Unlock()
 	for c := range s.conns {
 		if c.idle.Load() != busy {
-			c.nc.Close()
+			c.hangUp()
 		}
 	}
 }
@@ -204,8 +204,8 @@ func (s *Server) Close() {
 		s.listener.Close()
 	}
 	for c := range s.conns {
-		c.nc.Close()
 		c.life.End(nil)
+		c.hangUp()
 	}
 	s.mu.Unlock()
 	s.handover.close()

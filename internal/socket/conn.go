@@ -92,9 +92,6 @@ func (c *Conn) woken(err error) bool {
 // Ended says that the other side is known to have closed.
 func (c *Conn) Ended() bool { return c.watcher != nil && c.ended.Load() }
 
-// Drained says that the last read in a step took all that was there.
-func (c *Conn) Drained() bool { return c.spent }
-
 // Watched says that Try spares reads.
 func (c *Conn) Watched() bool { return !c.ended.Load() }
 

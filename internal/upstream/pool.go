@@ -15,11 +15,6 @@ type pool struct {
 	closed bool
 }
 
-// surelyOpen is how long after its last use a connection is not asked whether it is still open and quiet, when all that had come was read
-// then: the question costs a system call, and what is on its way would be missed all the same. Should it be closed, Do notices and takes
-// a fresh one.
-const surelyOpen = 5 * time.Millisecond
-
 // get returns an idle connection that still looks alive, or nil.
 func (p *pool) get(now time.Time) *conn {
 	for {
@@ -33,7 +28,7 @@ func (p *pool) get(now time.Time) *conn {
 		p.idle[n-1] = nil
 		p.idle = p.idle[:n-1]
 		p.mu.Unlock()
-		if left := c.expires.Sub(now); left > 0 && !c.Ended() && (c.lifetime-left < surelyOpen && c.Drained() || c.Quiet()) {
+		if c.expires.After(now) && !c.Ended() && c.Quiet() {
 			return c
 		}
 		c.Close()
