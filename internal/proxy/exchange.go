@@ -92,7 +92,7 @@ func (p *Proxy) begin(w http.ResponseWriter, r *http.Request) *exchange {
 	x.want.Tried, x.want.Rows = x.room.tried[:0], x.room.rows[:0]
 	f := &x.facts
 	f.ID, f.Method, f.Path, f.Started, f.Gaps, f.Outcome = intake.RequestID(x.in), r.Method, clip(r.URL.Path), p.now(), x.room.gaps[:0], OutcomeFailed
-	p.budget.request()
+	p.retries.Earn()
 	return x
 }
 

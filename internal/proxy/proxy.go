@@ -77,8 +77,8 @@ type Proxy struct {
 	keyer   *prompt.Keyer
 	hooks   Hooks
 	log     *slog.Logger
-	owners  *owners
-	budget  budget
+	owners  *gate.Owners
+	retries gate.Retries
 	now     func() time.Time
 	running atomic.Int64
 	drain   atomic.Bool
@@ -91,7 +91,7 @@ type Proxy struct {
 // New makes the data plane over a gate.
 func New(o Options, g *gate.Gate, k *prompt.Keyer, h Hooks, log *slog.Logger, now func() time.Time) *Proxy {
 	o.TenantHeader = http.CanonicalHeaderKey(o.TenantHeader)
-	p := &Proxy{o: o, gate: g, keyer: k, hooks: h, log: log, owners: newOwners(o.ResponseIDsMax), now: now}
+	p := &Proxy{o: o, gate: g, keyer: k, hooks: h, log: log, owners: gate.NewOwners(o.ResponseIDsMax), now: now}
 	p.bodies.BytesMax = o.BodiesBytesMax
 	p.pool.New = func() any { return newExchange(p) }
 	return p

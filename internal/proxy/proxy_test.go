@@ -38,36 +38,6 @@ func TestARequestIdIsKeptOnlyWhenItIsFitForALogLine(t *testing.T) {
 	}
 }
 
-func TestRetriesStayUnderATenthOfTrafficAndTenAMinute(t *testing.T) {
-	now := time.Unix(0, 0)
-	var b budget
-	count := func() (n int) {
-		for b.take(now) {
-			n++
-		}
-		return n
-	}
-	if n := count(); n != 10 {
-		t.Errorf("%d retries without any traffic, want 10", n)
-	}
-	now = now.Add(30 * time.Second)
-	if n := count(); n != 5 {
-		t.Errorf("%d retries after half a minute, want 5", n)
-	}
-	for range 200 {
-		b.request()
-	}
-	if n := count(); n < 19 || n > 20 {
-		t.Errorf("%d retries for 200 requests, want 20", n)
-	}
-	for range 100_000 {
-		b.request()
-	}
-	if n := count(); n > retryEarnedMax+1 {
-		t.Errorf("%d retries were saved up, want %d at most", n, retryEarnedMax)
-	}
-}
-
 func TestRetryAfterIsReadInSecondsOrAsADateAndBounded(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for text, want := range map[string]time.Duration{
@@ -77,25 +47,5 @@ func TestRetryAfterIsReadInSecondsOrAsADateAndBounded(t *testing.T) {
 		if got := retryAfter(header.Fields{{Name: "Retry-After", Value: text}}, now); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
-	}
-}
-
-func TestOwnersAreBoundedAndARecentLookupKeepsOne(t *testing.T) {
-	o := newOwners(100)
-	o.put("kept", owner{"w1", 1})
-	for i := range 10_000 {
-		o.put("other"+strings.Repeat("x", i%50)+time.Duration(i).String(), owner{"w2", 2})
-		if _, ok := o.get("kept"); !ok {
-			t.Fatalf("forgotten after %d others though it was asked for all the time", i)
-		}
-		if n := len(o.young) + len(o.old); n > 100 {
-			t.Fatalf("%d entries, the bound is 100", n)
-		}
-	}
-	if w, ok := o.get("kept"); !ok || w != (owner{"w1", 1}) {
-		t.Errorf("got %v %v", w, ok)
-	}
-	if _, ok := o.get(""); ok {
-		t.Error("an empty id has an owner")
 	}
 }

@@ -78,14 +78,14 @@ func (x *exchange) ownerOnly() error {
 	if ref.id == "." || ref.id == ".." { // escaping leaves them as they are, and a path with one of them is another path
 		return badRequest(ref.param, "%q is no id", ref.id)
 	}
-	o, known := x.p.owners.get(ref.key)
-	if known && x.p.gate.Holds(o.id, o.incarnation) {
-		x.want.Only = o.id
+	o, known := x.p.owners.Get(ref.key)
+	if known && x.p.gate.Holds(o.ID, o.Incarnation) {
+		x.want.Only = o.ID
 		return nil
 	}
 	if now, found := x.p.askForOwner(x.ctx, ref, x.req.Model, x.in); found {
-		x.p.owners.put(ref.key, now)
-		x.want.Only = now.id
+		x.p.owners.Put(ref.key, now)
+		x.want.Only = now.ID
 		return nil
 	}
 	switch {
@@ -93,7 +93,7 @@ func (x *exchange) ownerOnly() error {
 		return nil
 	case known:
 		return &failure{status: http.StatusNotFound, kind: llmapi.KindNotFound, param: ref.param, outcome: OutcomeClientError,
-			message: ref.id + " was made by worker " + o.id + ", which has left or restarted and no longer holds it; send the conversation anew"}
+			message: ref.id + " was made by worker " + o.ID + ", which has left or restarted and no longer holds it; send the conversation anew"}
 	case !x.req.HasModel && len(x.p.gate.Models()) > 1: // else some worker's own 404 says it best
 		return &failure{status: http.StatusNotFound, kind: llmapi.KindNotFound, param: ref.param, outcome: OutcomeClientError,
 			message: "no worker holds " + ref.id}
@@ -102,7 +102,7 @@ func (x *exchange) ownerOnly() error {
 }
 
 // askForOwner looks an id up on the workers of the model, all at once.
-func (p *Proxy) askForOwner(ctx context.Context, ref reference, model string, client header.Fields) (owner, bool) {
+func (p *Proxy) askForOwner(ctx context.Context, ref reference, model string, client header.Fields) (gate.Owner, bool) {
 	ctx, cancel := context.WithTimeout(ctx, ownerAskTimeout)
 	defer cancel()
 	ends := p.gate.Serving(model)
@@ -110,11 +110,11 @@ func (p *Proxy) askForOwner(ctx context.Context, ref reference, model string, cl
 		ends = ends[:ownerAskMax]
 	}
 	var wait sync.WaitGroup
-	found := make(chan owner, len(ends))
+	found := make(chan gate.Owner, len(ends))
 	for _, e := range ends {
 		wait.Go(func() {
 			if p.holds(ctx, e, ref.path, client) {
-				found <- owner{e.Worker.ID, e.Worker.Incarnation}
+				found <- gate.Owner{ID: e.Worker.ID, Incarnation: e.Worker.Incarnation}
 				cancel()
 			}
 		})
@@ -124,7 +124,7 @@ func (p *Proxy) askForOwner(ctx context.Context, ref reference, model string, cl
 	case o := <-found:
 		return o, true
 	default:
-		return owner{}, false
+		return gate.Owner{}, false
 	}
 }
 
@@ -146,12 +146,12 @@ func (x *exchange) makesConversation() bool {
 // own remembers who made a response or a conversation, for the requests that will refer to it.
 func (x *exchange) own(id string) {
 	w := x.try.Worker
-	o := owner{w.ID, w.Incarnation}
+	o := gate.Owner{ID: w.ID, Incarnation: w.Incarnation}
 	switch {
 	case x.api == llmapi.Responses:
-		x.p.owners.put(id, o)
-		x.p.owners.put(conversationKey(x.req.Conversation), o)
+		x.p.owners.Put(id, o)
+		x.p.owners.Put(conversationKey(x.req.Conversation), o)
 	case x.makesConversation():
-		x.p.owners.put(conversationKey(id), o)
+		x.p.owners.Put(conversationKey(id), o)
 	}
 }

@@ -28,6 +28,12 @@ const errorBodyTime = 2 * time.Second
 
 var errStalled = errors.New("the body of an error stalled")
 
+// Before another worker is asked after one that answered that it cannot, the fleet is given a moment: so long times the tries so far.
+const (
+	retryBackoffFirst  = 10 * time.Millisecond
+	retryBackoffSpread = 30 * time.Millisecond
+)
+
 // heldReply is a worker's error reply, answered after all when no other worker does better.
 type heldReply struct {
 	status int
@@ -61,7 +67,7 @@ func (x *exchange) again(err error) bool {
 	if !x.p.gate.CanPlace(x.want) {
 		return false
 	}
-	if !r.free && !x.p.budget.take(x.p.now()) {
+	if !r.free && !x.p.retries.Take(x.p.now()) {
 		return false
 	}
 	if r.backOff && !x.pause(time.Duration(x.facts.Tries)*(retryBackoffFirst+rand.N(retryBackoffSpread))) {
