@@ -15,11 +15,7 @@ type keySlot struct {
 	id  int32 // 0: not in use
 }
 
-const keyIndexBits = 8 // of the smallest table
-
-func newKeyIndex() keyIndex {
-	return keyIndex{slots: make([]keySlot, 1<<keyIndexBits), shift: 64 - keyIndexBits}
-}
+func newKeyIndex() keyIndex { return keyIndex{slots: make([]keySlot, 1<<8), shift: 64 - 8} }
 
 // home is where a key belongs (Knuth's multiplicative hash: keys need not be spread).
 func (x *keyIndex) home(key prefix.Key) int {
