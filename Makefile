@@ -7,13 +7,14 @@ DATE    ?= $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 DEMO    ?=
 PROVE   ?=
+TRACES  ?= traces
 BENCH   ?=
 EXACT   ?=
 MICRO   ?= .
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts unit e2e e2e-page exact test release lint-packaging bench bench-peers microbench check generate
+.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts prove-policy unit e2e e2e-page exact test release lint-packaging bench bench-peers microbench check generate
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +30,9 @@ prove: build ## the product's promises on simulated workers, pass or FAIL each (
 
 prove-fallback prove-load prove-unlike prove-errors prove-counts: build
 	@bin/warmpath prove $(@:prove-%=%) $(PROVE)
+
+prove-policy: build ## the default policy against all others by replays, pass or FAIL (TRACES=folder, PROVE="--half even --quick"); some 20 minutes
+	@bin/warmpath prove policy --traces "$(TRACES)" $(PROVE)
 
 unit: ## every test that needs no download, under the race detector; one package at a time, since many watch the clock
 	CGO_ENABLED=1 go test -race -p 1 ./...
