@@ -17,6 +17,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/engine"
+	"github.com/warmpath/warmpath/internal/kvpublish"
 )
 
 // workerFlags are the flags of `warmpath worker`, before they are checked.
@@ -26,6 +27,8 @@ type workerFlags struct {
 	host    string
 	port    int
 	drain   time.Duration
+	// events and replay are where cache events are published and replayed; "" nowhere.
+	events, replay string
 	// kvTokens and batch replace the profile's limits when they are not 0.
 	kvTokens, batch int
 }
@@ -41,6 +44,9 @@ Times come from a profile, measured kernels of a model on a GPU:
 %s
 An answer's length is drawn from the seed and the prompt (mean --output-mean tokens), unless the request says
 ignore_eos; max_tokens and min_tokens hold. The same seed and prompt give the same answer on every worker.
+
+--kv-events publishes what is stored in the cache and evicted from it over ZeroMQ, as vLLM does, and --replay answers
+for messages that were missed. GET /kv_event_sources tells both. A token is four bytes of text.
 
 --time-scale 10 makes everything ten times faster; the times it reports are those you can measure.`
 
@@ -73,6 +79,8 @@ func workerCommand() *cobra.Command {
 	flags.IntVar(&f.kvTokens, "kv-tokens", 0, "KV cache size in tokens; 0 is the profile's")
 	flags.IntVar(&f.batch, "batch", 0, "sequences that run at once; 0 is the profile's. A router caps the requests in flight there at twice as many")
 	flags.DurationVar(&f.drain, "drain-timeout", 30*time.Second, "time that running requests get after SIGTERM; a second signal stops at once")
+	flags.StringVar(&f.events, "kv-events", "", "publish cache events here, as tcp://127.0.0.1:5557")
+	flags.StringVar(&f.replay, "replay", "", "replay cache events here, as tcp://127.0.0.1:5558; needs --kv-events")
 	return cmd
 }
 
@@ -114,8 +122,17 @@ func (f *workerFlags) resolve() error {
 		return fmt.Errorf("--output-mean %d: it must be at least 1", f.options.OutputMean)
 	case f.options.Model == "":
 		return errors.New("--model is empty: name the model to serve")
+	case f.replay != "" && f.events == "":
+		return fmt.Errorf("--replay %s: without --kv-events there is nothing to replay", f.replay)
 	case f.drain < 0:
 		return fmt.Errorf("--drain-timeout %v: it must not be negative", f.drain)
+	}
+	for flag, endpoint := range map[string]string{"--kv-events": f.events, "--replay": f.replay} {
+		if endpoint != "" {
+			if err := kvpublish.CheckEndpoint(endpoint); err != nil {
+				return fmt.Errorf("%s: %w", flag, err)
+			}
+		}
 	}
 	f.options.Profile = p
 	return nil
@@ -136,6 +153,16 @@ func runWorker(cmd *cobra.Command, f workerFlags) error {
 	defer stop()
 	// From the first signal on, the next one has its usual effect: it ends the process.
 	context.AfterFunc(ctx, stop)
+	if f.events != "" {
+		p, err := kvpublish.New(kvpublish.Options{Events: f.events, Replay: f.replay, BlockTokens: f.options.Profile.BlockTokens})
+		if err != nil {
+			return fmt.Errorf("cannot publish cache events (--kv-events, --replay): %w", err)
+		}
+		defer p.Close()
+		f.options.Events = &engine.Events{Begin: p.Begin, Block: p.Block, Step: p.Step, Sources: p}
+		events, _ := p.Endpoints()
+		fmt.Fprintf(cmd.OutOrStdout(), "cache events: %s\n", events)
+	}
 	s := engine.New(f.options)
 	fmt.Fprintf(cmd.OutOrStdout(), "simulated engine: %s on http://%s\n", s, l.Addr())
 	return s.Serve(ctx, l, f.drain)

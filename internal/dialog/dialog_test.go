@@ -91,7 +91,7 @@ func TestPromptsShareTheBlocksOfTheirCommonBeginning(t *testing.T) {
 func TestAnAnswerSentBackFallsIntoItsOwnTokens(t *testing.T) {
 	p := chat(t, `{"messages":[{"role":"user","content":"hello"}]}`)
 	a := NewAnswer(p, 0, Limits{TokensMax: 100, IgnoreEnd: true}, 256, 1)
-	keys := a.KeysThrough(p)
+	keys := a.Through(p).Keys
 	next := chat(t, `{"messages":[{"role":"user","content":"hello"},{"role":"assistant","content":"`+a.Text()+`"},{"role":"user","content":"more"}]}`)
 	if n := (p.Tokens + 100) / blockTokens; len(keys) != n || !slices.Equal(keys, next.Keys[:n]) {
 		t.Errorf("%x while generating, %x afterwards", keys, next.Keys)

@@ -43,13 +43,17 @@ type Prompt struct {
 	// Keys has one key a full block: Keys[i] stands for all tokens up to the end of block i.
 	Keys []prefix.Key
 	// Hash stands for all tokens so far.
-	Hash        uint64
+	Hash uint64
+	// Salt is the request's cache salt. IDs are the tokens as an engine would number them, if the request has KeepIDs.
+	Salt        string
+	IDs         []uint32
+	keepIDs     bool
 	blockTokens int
 }
 
 // NewPrompt starts an empty prompt. Prompts of different salts share nothing.
 func NewPrompt(blockTokens int, salt string) Prompt {
-	p := Prompt{blockTokens: blockTokens, Hash: 0x9e3779b97f4a7c15}
+	p := Prompt{blockTokens: blockTokens, Hash: 0x9e3779b97f4a7c15, Salt: salt}
 	for _, b := range []byte(salt) {
 		p.Hash = fold(p.Hash ^ uint64(b))
 	}
@@ -65,6 +69,9 @@ func fold(h uint64) uint64 {
 func (p *Prompt) add(token uint64) {
 	p.Hash = fold(p.Hash ^ token)
 	p.Tokens++
+	if p.keepIDs {
+		p.IDs = append(p.IDs, uint32(token^token>>32*0x9e3779b1))
+	}
 	if p.Tokens%p.blockTokens == 0 {
 		p.Keys = append(p.Keys, prefix.Key(p.Hash))
 	}
@@ -163,14 +170,14 @@ func (a Answer) Text() string {
 	return string(buf)
 }
 
-// KeysThrough returns the block keys of the prompt followed by the answer.
-func (a Answer) KeysThrough(p Prompt) []prefix.Key {
+// Through is the prompt followed by the answer.
+func (a Answer) Through(p Prompt) Prompt {
 	keys := make([]prefix.Key, len(p.Keys), (p.Tokens+a.Tokens)/p.blockTokens)
 	copy(keys, p.Keys)
-	p.Keys = keys
+	p.Keys, p.IDs = keys, p.IDs[:len(p.IDs):len(p.IDs)]
 	var buf [charsPerToken]byte
 	for i := range a.Tokens {
 		p.text(string(a.Word(buf[:0], i)))
 	}
-	return p.Keys
+	return p
 }

@@ -39,6 +39,8 @@ type Request struct {
 	Store            *bool  `json:"store"`
 	EncodingFormat   string `json:"encoding_format"`
 	Dimensions       int    `json:"dimensions"`
+
+	KeepIDs bool `json:"-"` // prompts keep their tokens' numbers
 }
 
 // Message is one turn, or an item of /v1/responses' input. Members that a chat template does not print are ignored, so
@@ -218,6 +220,7 @@ func (b *Request) PlainPrompts(list Texts, param string, blockTokens int) ([]Pro
 	var out []Prompt
 	for _, t := range list {
 		p := NewPrompt(blockTokens, b.CacheSalt)
+		p.keepIDs = b.KeepIDs
 		t.write(&p)
 		if p.Tokens == 0 {
 			return nil, Refuse(param, "%s must not be empty.", param)
@@ -276,6 +279,7 @@ func (b *Request) preamble(p *Prompt) {
 // ChatPrompt renders messages, ready for the assistant's turn. system may be empty.
 func (b *Request) ChatPrompt(system Content, messages []Message, blockTokens int) Prompt {
 	p := NewPrompt(blockTokens, b.CacheSalt)
+	p.keepIDs = b.KeepIDs
 	b.preamble(&p)
 	if len(system) > 0 {
 		Message{Role: "system", Content: system}.write(&p)

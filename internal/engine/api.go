@@ -120,11 +120,11 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, b *dialog.Reque
 		return err
 	}
 	if b.PreviousResponse != "" {
-		previous, ok := s.responses.get(b.PreviousResponse)
+		previous, ok := s.responses.Get(b.PreviousResponse)
 		if !ok {
 			return noResponse(b.PreviousResponse)
 		}
-		turns = append(previous.turns[:len(previous.turns):len(previous.turns)], turns...)
+		turns = append(previous.Turns[:len(previous.Turns):len(previous.Turns)], turns...)
 	}
 	p := b.ChatPrompt(dialog.Plain(b.Instructions), turns, s.options.Profile.BlockTokens)
 	l, err := b.Limits(s.options.ContextMax, p.Tokens, 0)
@@ -137,7 +137,7 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, b *dialog.Reque
 	if b.Store == nil || *b.Store {
 		j.keep = func() {
 			turns = append(turns[:len(turns):len(turns)], dialog.Message{Role: "assistant", Content: dialog.Plain(answer.Text())})
-			s.responses.put(head.ID, response{turns, form.Whole(nil, j.usage())})
+			s.responses.Put(head.ID, dialog.Conversation{Turns: turns, Whole: form.Whole(nil, j.usage())})
 		}
 	}
 	return s.run(w, r, j, form)

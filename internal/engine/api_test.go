@@ -170,7 +170,7 @@ func TestResponsesAreKeptContinuedAndDeleted(t *testing.T) {
 	if _, out := e.call(t, "POST", "/v1/responses", `{"input":"x","store":false,"max_output_tokens":1}`); strings.Contains(out, "error\":{") {
 		t.Error(out)
 	}
-	if n := len(e.responses.byID); n > 2 {
+	if n := e.responses.Len(); n > 2 {
 		t.Errorf("%d responses kept, the limit is 2", n)
 	}
 }

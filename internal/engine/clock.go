@@ -36,6 +36,9 @@ func (s *Server) Run(ctx context.Context) error {
 		pause.until(deadline)
 		s.mu.Lock()
 		s.deliver(s.core.End(), end)
+		if e := s.options.Events; e != nil {
+			e.Step()
+		}
 		now = end
 		if late := time.Since(deadline); late > lateMax {
 			s.slip += late

@@ -27,6 +27,8 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/cost"
+	"github.com/warmpath/warmpath/internal/dialog"
+	"github.com/warmpath/warmpath/internal/prefix"
 )
 
 // Options describe one simulated engine; the zero value of every field but Profile has a default.
@@ -49,6 +51,18 @@ type Options struct {
 	BodyBytesMax int64
 	// ResponsesMax is how many answers of /v1/responses are kept, the oldest going first. Default 1,024.
 	ResponsesMax int
+	// Events is told what happens to the cache; nil: nobody is.
+	Events *Events
+}
+
+// Events is who publishes what happens to the cache. The funcs are called under the engine's lock and must not call the engine.
+type Events struct {
+	// Begin says that a sequence of these tokens, with these keys of its full blocks, may store them until end is called.
+	Begin func(salt string, tokens []uint32, keys []prefix.Key) (end func())
+	Block func(key prefix.Key, stored bool) // a block became findable, or was given up
+	Step  func()                            // a step ended: what it changed may leave
+	// Sources answers GET /kv_event_sources.
+	Sources http.Handler
 }
 
 // Defaults of Options.
@@ -67,7 +81,7 @@ type Server struct {
 	start       time.Time
 	wake        chan struct{} // capacity 1: work was submitted
 	stopped     chan struct{} // closed when Run returns
-	responses   *responseStore
+	responses   *dialog.Kept
 
 	mu     sync.Mutex // guards the fields below; held for one plan, settlement or snapshot, never across I/O
 	core   *Core
@@ -90,16 +104,20 @@ type Stats struct {
 // New makes an engine. It answers requests once Run steps it.
 func New(o Options) *Server {
 	o = o.withDefaults()
-	return &Server{
+	s := &Server{
 		options:     o,
 		fingerprint: "warmpath-sim-" + o.Profile.Name,
 		start:       time.Now(),
 		wake:        make(chan struct{}, 1),
 		stopped:     make(chan struct{}),
-		responses:   newResponseStore(o.ResponsesMax),
+		responses:   dialog.NewKept(o.ResponsesMax),
 		core:        NewCore(o.Profile),
 		meters:      newMeters(),
 	}
+	if o.Events != nil {
+		s.core.OnBlock(o.Events.Block)
+	}
+	return s
 }
 
 func (o Options) withDefaults() Options {

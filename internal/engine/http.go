@@ -33,6 +33,9 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("GET /version", s.version)
 	mux.HandleFunc("GET /metrics", s.metrics)
+	if e := s.options.Events; e != nil {
+		mux.Handle("GET /kv_event_sources", e.Sources)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Server", serverName)
 		mux.ServeHTTP(w, r)
@@ -74,6 +77,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) (*dialog.Request, 
 	if err != nil {
 		return nil, dialog.Refuse("", "%v", err)
 	}
+	b.KeepIDs = s.options.Events != nil
 	if b.Model != "" && b.Model != s.options.Model {
 		return nil, dialog.Fail(http.StatusNotFound, "NotFoundError", "model", "The model `%s` does not exist. Valid aliases: %s.", b.Model, s.options.Model)
 	}

@@ -30,6 +30,8 @@ type choice struct {
 	produced atomic.Int64
 	done     atomic.Bool
 	last     time.Duration // virtual time of the latest token; the step loop's own
+	whole    dialog.Prompt // prompt and answer
+	end      func()        // Events' end; nil none
 	sent     int           // tokens written to the client, -1 when all are; the handler's own
 }
 
@@ -42,10 +44,8 @@ func (s *Server) newJob(prompts []dialog.Prompt, n int, l dialog.Limits, stream 
 			if l.TokensMax > 0 {
 				c.answer = dialog.NewAnswer(p, i, l, s.options.OutputMean, s.options.Seed)
 			}
-			c.sequence = Sequence{
-				PromptTokens: p.Tokens, OutputTokens: c.answer.Tokens,
-				Keys: c.answer.KeysThrough(p), Owner: c,
-			}
+			c.whole = c.answer.Through(p)
+			c.sequence = Sequence{PromptTokens: p.Tokens, OutputTokens: c.answer.Tokens, Keys: c.whole.Keys, Owner: c}
 			j.choices = append(j.choices, c)
 		}
 	}
@@ -77,6 +77,11 @@ func (s *Server) submit(j *job) error {
 			return dialog.Refuse("", "%v", err)
 		}
 	}
+	if e := s.options.Events; e != nil {
+		for _, c := range j.choices {
+			c.end = e.Begin(c.whole.Salt, c.whole.IDs, c.whole.Keys)
+		}
+	}
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -90,6 +95,9 @@ func (s *Server) abort(j *job) {
 	defer s.mu.Unlock()
 	for _, c := range j.choices {
 		s.core.Abort(&c.sequence)
+		if c.end != nil {
+			c.end()
+		}
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/warmpath/warmpath/internal/kvindex"
 )
 
-// AppendBatch writes events as vLLM does: the batch an array, each event a map with its type first. seconds is the batch's time. Extra keys
-// are left out.
+// AppendBatch writes events as vLLM does: the batch an array, each event a map with its type first. seconds is the batch's time. Of
+// extra keys only the salt is written.
 func AppendBatch(b []byte, seconds float64, rank int, events []Event) []byte {
 	b = append(b, 0x93, 0xcb)
 	b = binary.BigEndian.AppendUint64(b, math.Float64bits(seconds))
@@ -21,7 +21,7 @@ func AppendBatch(b []byte, seconds float64, rank int, events []Event) []byte {
 
 func (e *Event) append(b []byte) []byte {
 	tag := map[Kind]string{Stored: "BlockStored", Removed: "BlockRemoved", Cleared: "AllBlocksCleared"}[e.Kind]
-	fields := map[Kind]int{Stored: 10, Removed: 4, Cleared: 1}[e.Kind]
+	fields := map[Kind]int{Stored: 11, Removed: 4, Cleared: 1}[e.Kind]
 	b = append(b, 0x80|byte(fields))
 	b = appendText(appendText(b, "type"), tag)
 	if e.Kind == Cleared {
@@ -52,10 +52,24 @@ func (e *Event) append(b []byte) []byte {
 		} else {
 			b = appendText(b, e.Adapter)
 		}
+		b = e.appendSalt(appendText(b, "extra_keys"))
 		b = appendText(appendText(b, "kv_cache_spec_kind"), "full_attention")
 	}
 	b = appendText(appendText(b, "medium"), map[kvindex.Tier]string{kvindex.GPU: "GPU", kvindex.CPU: "CPU", kvindex.Disk: "DISK"}[e.Tier])
 	return appendInt(appendText(b, "group_idx"), uint64(max(0, e.Group)))
+}
+
+// appendSalt writes each block's extra keys: none, but the first one's salt.
+func (e *Event) appendSalt(b []byte) []byte {
+	b = appendHead(b, 0x90, 0xdc, len(e.Names))
+	for i := range e.Names {
+		if i == 0 && e.Salt != "" && !e.HasParent {
+			b = appendText(append(b, 0x91), e.Salt)
+		} else {
+			b = append(b, 0xc0)
+		}
+	}
+	return b
 }
 
 // appendHead writes the head of an array or map: fix for up to 15 elements, else with 16 or 32 bits.

@@ -39,6 +39,8 @@ type Event struct {
 	Adapter string
 	// Extra is each block's extra keys but the adapter, as prefix.AppendExtra puts them together. Empty: no block has any.
 	Extra [][]byte
+	// Salt is the cache salt of the first block, for AppendBatch; what is read has it among the Extra keys.
+	Salt string
 	// Left is how many copies of each removed block remain, when the engine says so.
 	Left []int
 	// Reused says that the blocks were there already: the engine only tells again.

@@ -1,0 +1,103 @@
+package kvfeed
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/warmpath/warmpath/internal/kvindex"
+)
+
+func TestEndpointsAreFoundInEveryForm(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"0":{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://[::ffff:127.0.0.1]:5557","replay_endpoint":"tcp://127.0.0.1:5558","topic":"kv"}}`: "tcp://10.1.2.3:5557 tcp://10.1.2.3:5558 kv",
+		`[{"data_parallel_rank":0,"endpoint":"tcp://10.0.0.1:5557","replay_endpoint":null,"topic":""}]`:                                                            "tcp://10.0.0.1:5557  ",
+		`{"sources":[{"data_parallel_rank":0,"endpoint":"tcp://*:7001"}]}`:                                                                                         "tcp://10.1.2.3:7001  ",
+		`{"0":{"endpoint":"ipc:///tmp/x"}}`:                     "ipc:///tmp/x  ",
+		`{"0":{"endpoint":"tcp://[::]:1"}}`:                     "tcp://10.1.2.3:1  ",
+		`{"1":{"endpoint":"tcp://*:1"}}`:                        "none",
+		`{"0":{"endpoint":"tcp://*:1","publisher":"null"}}`:     "none",
+		`{"0":{"endpoint":"a","enable_kv_cache_events":false}}`: "none",
+		`[]`: "none", `{}`: "none",
+	} {
+		s, err := parseSources([]byte(body), Target{URL: "http://10.1.2.3:8000", Rank: -1})
+		got := fmt.Sprint(s.Endpoint, " ", s.Replay, " ", s.Topic)
+		if err != nil {
+			got = "none"
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s (%v)", body, got, want, err)
+		}
+	}
+	for url, want := range map[string]string{"http://h:80": "tcp://h:5559", "http://[::1]:80/v1": "tcp://[::1]:5559", "https://u:p@h": "tcp://h:5559"} {
+		if s, err := fromTemplate("tcp://{host}:5557", Target{URL: url, Rank: 2}); err != nil || s.Endpoint != want {
+			t.Errorf("%s: %s, want %s (%v)", url, s.Endpoint, want, err)
+		}
+	}
+}
+
+func TestTheEngineItselfTellsWhereItPublishes(t *testing.T) {
+	e := startEngine(t)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/kv_event_sources" || r.Header.Get("Authorization") != "Bearer k" {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprintf(w, `{"0":{"endpoint":%q,"replay_endpoint":%q}}`, strings.Replace(e.pub.Endpoint(), "127.0.0.1", "*", 1), e.replay.Endpoint())
+	}))
+	defer web.Close()
+	o := quick()
+	o.Client = web.Client()
+	m, x := manager(t, o)
+	m.Follow(Target{ID: "a", URL: web.URL, Key: "k", Rank: -1, Model: "m"})
+	e.store(1, 1, 6)
+	until(t, "the message", func() bool { return depth(x, 0, 1, 6) == 6 })
+}
+
+func TestTensorRTLLMIsPolled(t *testing.T) {
+	answers := make(chan string, 8)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case a := <-answers:
+			_, _ = w.Write([]byte(a))
+		default:
+			_, _ = w.Write([]byte("[]"))
+		}
+	}))
+	defer web.Close()
+	tokens, keys, _ := chain(1, 2)
+	list := func(t []uint32) string {
+		var all []string
+		for _, id := range t {
+			all = append(all, fmt.Sprintf(`{"type":"unique_token","token_id":%d,"token_extra_id":0}`, id))
+		}
+		return strings.Join(all, ",")
+	}
+	stored := fmt.Sprintf(`[{"event_id":0,"window_size":512,"data":{"type":"created","num_blocks_per_cache_level":[10,0]}},
+		{"event_id":1,"window_size":512,"data":{"type":"stored","parent_hash":null,"blocks":[
+		{"block_hash":18446744073709551615,"tokens":[%s],"cache_level":0,"priority":35},{"block_hash":8,"tokens":[%s],"cache_level":0},{"block_hash":9,"tokens":[%s],"cache_level":0}]}}]`,
+		list(tokens[:block]), list(tokens[block:]), list(tokens[:1]))
+	o := quick()
+	o.Client = web.Client()
+	m, x := manager(t, o)
+	m.Follow(Target{ID: "a", URL: web.URL, Rank: -1, Model: "m", Engine: "trtllm"})
+	check := func(what string, d, fast int32) {
+		t.Helper()
+		until(t, what, func() bool {
+			got := x.Match(keys, kvindex.Match{})
+			return got.Depth[0] == d && got.Fast[0] == fast
+		})
+	}
+	answers <- stored
+	check("stored", 2, 2)
+	answers <- `[{"event_id":2,"window_size":512,"data":{"type":"updated","block_hash":8,"cache_level":{"type":"event_diff","new_value":1,"old_value":0}}}]`
+	check("moved to the host", 2, 1)
+	answers <- `[{"event_id":3,"window_size":128,"data":{"type":"removed","block_hashes":[8]}},{"event_id":4,"window_size":512,"data":{"type":"removed","block_hashes":[8,9]}}]`
+	check("removed", 1, 1)
+	answers <- `[{"event_id":6,"window_size":512,"data":{"type":"removed","block_hashes":[1]}}]`
+	check("a number was missing", -1, 0)
+	answers <- `[{"event_id":0,"window_size":512,"data":{"type":"created","num_blocks_per_cache_level":[10,0]}}]`
+	check("begun anew", 0, 0)
+}
