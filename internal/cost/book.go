@@ -162,9 +162,9 @@ func (c *class) learned(m *Model) {
 	}
 	var prefills, steps, lead, offPrefills, offSteps average
 	for _, o := range c.members {
-		prefills.add(o.prefill.own, float64(min(o.prefill.n, classVoteMax)))
-		steps.add(o.step.own, float64(min(o.step.n, classVoteMax)))
-		lead.add(o.prefill.own-o.step.own, float64(min(o.prefill.n, o.step.n, classVoteMax)))
+		prefills.add(o.prefill.own, say(o.prefill.n))
+		steps.add(o.step.own, say(o.step.n))
+		lead.add(o.prefill.own-o.step.own, say(min(o.prefill.n, o.step.n)))
 		offPrefills.add(o.prefill.deviation, o.prefill.tells())
 		offSteps.add(o.step.deviation, o.step.tells())
 	}
@@ -177,6 +177,15 @@ func (c *class) learned(m *Model) {
 		c.logStep = c.logPrefill
 	}
 	c.lead = lead.or(c.logPrefill - c.logStep)
+}
+
+// say is what a member with n observations weighs in its class's speed: next to nothing as long as those may be one stall, unless nobody
+// has more.
+func say(n int) float64 {
+	if n < speedLeast {
+		return float64(n) / 1000
+	}
+	return float64(min(n, classVoteMax))
 }
 
 // average is a weighted mean.

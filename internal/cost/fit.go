@@ -11,6 +11,9 @@ const (
 	// speedErrors is how many standard errors a worker's speed must lie off its class's to be believed. Equal workers then stay equal:
 	// otherwise each would differ by its luck, and the luckiest would draw the traffic.
 	speedErrors = 3
+	// speedLeast is how many observations of its own it takes until a worker is told from its class at all: one stall of this machine, as
+	// the only thing ever seen of a worker, would keep all traffic from it, and with that every chance to be seen again.
+	speedLeast = 3
 	// speedSame is the least difference that is believed at all, in log: 10 %.
 	speedSame = 0.1
 	// deviationFirst is the deviation, in log, assumed before any worker of the class has enough observations to tell; one that has
@@ -78,7 +81,7 @@ func (s *speed) tells() float64 {
 // (firm thresholding, Gao and Bruce 1997; soft thresholding was rejected: it takes chance off every difference for good, and a worker
 // three times as slow as its siblings stayed one of 2.5 times). siblings is the deviation that the class has, 0 when none is known.
 func (s *speed) lean(against, siblings float64) float64 {
-	if s.n == 0 {
+	if s.n < speedLeast {
 		return against
 	}
 	deviation := s.deviation

@@ -306,6 +306,22 @@ func TestAClearDifferenceIsBelievedWholeAndOneWithinChanceNotAtAll(t *testing.T)
 	f(-1, -1)
 }
 
+func TestOneStallIsNoSlowWorker(t *testing.T) {
+	e := Profiles["h100-8b"].Constants
+	c := newClass(e)
+	well, stalled := newModel(c), newModel(c)
+	c.members = []*Model{well, stalled}
+	for range 20 {
+		well.LearnPrefill(1000, 0, e.Prefill(1000, 0))
+		well.LearnStep(1, 1000, e.Step(1, 1000))
+	}
+	stalled.LearnPrefill(1000, 0, 300*e.Prefill(1000, 0))
+	stalled.LearnStep(1, 1000, 300*e.Step(1, 1000))
+	if well.Constants() != stalled.Constants() {
+		t.Errorf("after one stall: %+v and %+v", well.Constants(), stalled.Constants())
+	}
+}
+
 func TestEqualWorkersStayEqualWhateverEachHasSeen(t *testing.T) {
 	r := source(t, 13)
 	e := Profiles["a100-8b"].Constants
