@@ -128,7 +128,7 @@ func (r *router) wire() {
 func (r *router) serve() {
 	r.base, r.cut = context.WithCancelCause(context.Background())
 	quiet := slog.NewLogLogger(r.log.Handler(), slog.LevelDebug)
-	r.data = downstream.New(downstream.Options{Handler: r.proxy, Listed: true, Context: r.base, Log: r.log, BodyBytesMax: int64(r.cfg.BodyBytesMax), ConnectionsMax: connectionsMax()})
+	r.data = downstream.New(downstream.Options{Handler: r.proxy, Listed: true, Context: r.base, Log: r.log, BodyBytesMax: int64(r.cfg.BodyBytesMax), ConnectionsMax: connectionsMax(len(r.cfg.Workers))})
 	r.running.Go(func() { r.report("data port", r.data.Serve(r.dataAt)) })
 	if r.adminAt != nil {
 		r.admin = &http.Server{Handler: r.adminHandler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 3 * time.Minute, ErrorLog: quiet}
