@@ -38,12 +38,11 @@ type Conn struct {
 	wait  time.Duration // bound of one read, 0 is none
 	until time.Time     // the read deadline in force, zero is none
 
-	probeFunc, stepFunc func(fd uintptr) bool // made once, so that they allocate nothing
-	probeByte           [1]byte
-	quiet               bool
+	fd        int
+	stepFunc  func(fd uintptr) bool // made once, so that it allocates nothing
+	probeByte [1]byte
 
 	step  func() bool // of the Attend that is running
-	fd    int         // while it runs
 	spent bool        // all that there was has been read; what comes now will wake us
 }
 
@@ -54,8 +53,11 @@ func New(nc *net.TCPConn, w *Watcher) (*Conn, error) {
 		return nil, err
 	}
 	c := &Conn{TCPConn: nc, raw: raw}
-	c.probeFunc, c.stepFunc = c.probe, c.run
+	c.stepFunc = c.run
 	c.ended.Store(true)
+	if err := raw.Control(func(fd uintptr) { c.fd = int(fd) }); err != nil {
+		return nil, err
+	}
 	if w == nil {
 		return c, nil
 	}

@@ -5,8 +5,7 @@ package socket
 // Quiet cannot be asked where single system calls on a descriptor are not portable.
 func (c *Conn) Quiet() bool { return true }
 
-func (c *Conn) probe(uintptr) bool { return true }
-func (c *Conn) run(uintptr) bool   { return true }
+func (c *Conn) run(uintptr) bool { return true }
 
 // Attend calls step until it returns true.
 func (c *Conn) Attend(step func() bool) error {
