@@ -14,7 +14,7 @@ MICRO   ?= .
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts prove-policy unit e2e e2e-page exact test release lint-packaging bench bench-peers microbench check generate
+.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts prove-policy unit e2e e2e-page exact test release lint-packaging bench bench-peers profile microbench check generate
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ bench: build ## CPU, latency and memory beside nginx and HAProxy, with pass or f
 bench-peers: build ## the same with three LLM routers from PyPI in the table
 	@scripts/bench-install.sh --peers
 	bin/warmpath bench all --peers .cache/peers $(BENCH)
+
+profile: build ## where the saturated router's time goes, into docs/PERFORMANCE.md; fails when something avoidable takes 5 %
+	@scripts/profile.sh
 
 microbench: ## Go benchmarks of single functions (MICRO=regexp chooses)
 	go test -run '^$$' -bench '$(MICRO)' -benchmem ./...

@@ -27,6 +27,8 @@ median of five rounds in which contestants take turns. Prints pass or fail for e
 
 The part tokenize tells how fast text becomes token ids, beside the implementation that engines use; with --tokenizers it is in "all" too.
 
+The part profile saturates the router alone for --window and writes its CPU profile into the folder of --pprof (make profile).
+
 nginx and haproxy must be installed (Debian: apt-get install nginx haproxy). Figures mean something on an otherwise idle machine only.`
 
 // errBenchFailed is what a run ends with whose demands were not all met: the report says which.
@@ -45,10 +47,10 @@ type benchOptions struct {
 func benchCommand() *cobra.Command {
 	var o benchOptions
 	command := &cobra.Command{
-		Use: "bench " + strings.Join(bench.PartNames, "|") + "|" + tokenizePart + "|all", Short: "Measure what the router costs, beside nginx and HAProxy", Long: benchLong,
+		Use: "bench " + strings.Join(bench.PartNames, "|") + "|profile|" + tokenizePart + "|all", Short: "Measure what the router costs, beside nginx and HAProxy", Long: benchLong,
 		Example:   "  warmpath bench all\n  warmpath bench decide --json | jq '.[0].sections[0].checks'",
 		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
-		ValidArgs: append([]string{"all", tokenizePart}, bench.PartNames...),
+		ValidArgs: append([]string{"all", tokenizePart, "profile"}, bench.PartNames...),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cmd.Help()

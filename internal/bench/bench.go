@@ -38,9 +38,7 @@ func (o Options) withDefaults() Options {
 	d := DefaultOptions()
 	o.Rounds = cmp.Or(o.Rounds, d.Rounds)
 	o.Window = cmp.Or(o.Window, d.Window)
-	if o.Progress == nil {
-		o.Progress = d.Progress
-	}
+	o.Progress = cmp.Or(o.Progress, d.Progress)
 	return o
 }
 
@@ -48,9 +46,9 @@ func (o Options) withDefaults() Options {
 type Part func(context.Context, Options) (Report, error)
 
 // Parts by name. Each states its method in its report.
-var Parts = map[string]Part{"proxy": Proxy, "streams": Streams, "decide": Decide, "idle": Idle}
+var Parts = map[string]Part{"proxy": Proxy, "streams": Streams, "decide": Decide, "idle": Idle, "profile": Profile}
 
-// PartNames are the parts in the order in which all of them are run.
+// PartNames are the parts in the order in which all of them are run; a profile is taken only by itself.
 var PartNames = []string{"decide", "proxy", "streams", "idle"}
 
 // Report is what one part measured.
@@ -128,15 +126,10 @@ func median(values []float64) float64 {
 	return v[len(v)/2]
 }
 
-// ratios divides round by round, minus subtracts.
-func ratios(a, b []float64) []float64 {
-	return rounds(a, b, func(x, y float64) float64 { return x / y })
-}
+func ratio(x, y float64) float64 { return x / y }
+func less(x, y float64) float64  { return x - y }
 
-func minus(a, b []float64) []float64 {
-	return rounds(a, b, func(x, y float64) float64 { return x - y })
-}
-
+// rounds puts what two contestants gave together, round by round.
 func rounds(a, b []float64, of func(x, y float64) float64) (out []float64) {
 	for i := range min(len(a), len(b)) {
 		out = append(out, of(a[i], b[i]))

@@ -3,7 +3,12 @@ package bench
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -100,7 +105,7 @@ func TestMediansLeaveOutWhatIsUnknownAndRatiosAreTakenInARound(t *testing.T) {
 	if !math.IsNaN(median(nil)) {
 		t.Error("the median of nothing is something")
 	}
-	if got := ratios([]float64{2, 9}, []float64{1, 3}); got[0] != 2 || got[1] != 3 {
+	if got := rounds([]float64{2, 9}, []float64{1, 3}, ratio); got[0] != 2 || got[1] != 3 {
 		t.Errorf("ratios %v", got)
 	}
 }
@@ -123,5 +128,35 @@ func TestADecisionIsMadeOnTheRoomsThatServe(t *testing.T) {
 	got, err := decision{1_200, 8, 0}.run(t.Context(), 0)
 	if err != nil || got.p50 <= 0 || got.place <= 0 || got.share < 0.5 {
 		t.Errorf("%+v %v", got, err)
+	}
+}
+
+func TestAProfilesFolderIsMadeAndWhatGoesWrongIsSaid(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/debug/pprof/profile" || r.URL.Query().Get("seconds") != "1" {
+			http.NotFound(w, r)
+			return
+		}
+		io.WriteString(w, "profile")
+	}))
+	defer s.Close()
+	folder := filepath.Join(t.TempDir(), "new", "folder")
+	ours := &contestant{name: nameOurs, admin: s.URL}
+	if err := ours.profile(Options{Pprof: folder}, "saturated", 0)(); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(filepath.Join(folder, "saturated.prof")); err != nil || string(b) != "profile" {
+		t.Errorf("%q %v", b, err)
+	}
+	for what, c := range map[string]struct {
+		seconds int
+		folder  string
+	}{"a refusal": {7, folder}, "a folder that cannot be": {1, filepath.Join(folder, "saturated.prof")}} {
+		if err := ours.profile(Options{Pprof: c.folder}, "other", c.seconds)(); err == nil {
+			t.Errorf("%s is not told", what)
+		}
+	}
+	if err := (&contestant{name: nameNginx}).profile(Options{Pprof: folder}, "x", 1)(); err != nil {
+		t.Error(err)
 	}
 }

@@ -2,8 +2,8 @@ package bench
 
 import (
 	"bufio"
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -58,52 +58,43 @@ defaults
   timeout client 300s
   timeout server 300s
 frontend in
-  bind %[1]s
+  bind %[3]s
   default_backend workers
 backend workers
   balance roundrobin
   http-reuse always
 %[2]s`
 
-func startNginx(dir string, urls []string) (*process, error) {
-	addr, err := freeAddr()
-	if err != nil {
-		return nil, err
-	}
-	var servers strings.Builder
-	for _, u := range urls {
-		fmt.Fprintf(&servers, "server %s; ", strings.TrimPrefix(u, "http://"))
-	}
-	file := filepath.Join(dir, "nginx.conf")
-	if err := os.WriteFile(file, fmt.Appendf(nil, nginxConfig, dir, servers.String(), addr), 0o644); err != nil {
-		return nil, err
-	}
-	return startProcess(nameNginx, addr, []string{"nginx", "-e", "stderr", "-p", dir, "-c", file})
+// rest is a proxy from the distribution's packages: its configuration, of folder, servers and address; a server in it; its command line.
+type rest struct {
+	config, server string
+	argv           func(dir, file string) []string
 }
 
-func startHAProxy(dir string, urls []string) (*process, error) {
+var rests = map[string]rest{
+	nameNginx: {nginxConfig, "server %[2]s; ", func(dir, file string) []string { return []string{"nginx", "-e", "stderr", "-p", dir, "-c", file} }},
+	"HAProxy": {haproxyConfig, "  server w%[1]d %[2]s\n", func(_, file string) []string { return []string{"haproxy", "-db", "-f", file} }},
+}
+
+func (r rest) start(name, dir string, urls []string) (*process, error) {
 	addr, err := freeAddr()
 	if err != nil {
 		return nil, err
 	}
 	var servers strings.Builder
 	for i, u := range urls {
-		fmt.Fprintf(&servers, "  server w%d %s\n", i, strings.TrimPrefix(u, "http://"))
+		fmt.Fprintf(&servers, r.server, i, strings.TrimPrefix(u, "http://"))
 	}
-	file := filepath.Join(dir, "haproxy.cfg")
-	if err := os.WriteFile(file, fmt.Appendf(nil, haproxyConfig, addr, servers.String()), 0o644); err != nil {
+	file := filepath.Join(dir, name+".conf")
+	if err := os.WriteFile(file, fmt.Appendf(nil, r.config, dir, servers.String(), addr), 0o644); err != nil {
 		return nil, err
 	}
-	return startProcess("HAProxy", addr, []string{"haproxy", "-db", "-f", file})
+	return startProcess(name, addr, r.argv(dir, file))
 }
 
 // startOurs starts the product as a user does; the flags only say where.
 func startOurs(o Options, dir string, urls []string) (*contestant, error) {
-	addr, err := freeAddr()
-	if err != nil {
-		return nil, err
-	}
-	admin, err := freeAddr()
+	addr, admin, err := freeAddrs()
 	if err != nil {
 		return nil, err
 	}
@@ -153,13 +144,10 @@ func (f *field) enter(o Options, names []string) error {
 	for _, name := range names {
 		c := &contestant{name: name}
 		var err error
-		switch name {
-		case nameOurs:
+		if name == nameOurs {
 			c, err = startOurs(o, f.dir, urls)
-		case nameNginx:
-			c.proc, err = startNginx(f.dir, urls)
-		default:
-			c.proc, err = startHAProxy(f.dir, urls)
+		} else {
+			c.proc, err = rests[name].start(name, f.dir, urls)
 		}
 		if err != nil {
 			return err
@@ -216,39 +204,39 @@ func (c *contestant) mallocs() (count, bytes float64) {
 		return 0, 0
 	}
 	defer r.Body.Close()
-	return metric(r.Body, "go_memstats_mallocs_total", "go_memstats_alloc_bytes_total")
-}
-
-func metric(page io.Reader, first, second string) (a, b float64) {
-	lines := bufio.NewScanner(page)
-	for lines.Scan() {
-		name, value, _ := bytes.Cut(lines.Bytes(), []byte(" "))
-		switch string(name) {
-		case first:
-			a, _ = strconv.ParseFloat(string(value), 64)
-		case second:
-			b, _ = strconv.ParseFloat(string(value), 64)
+	for lines := bufio.NewScanner(r.Body); lines.Scan(); {
+		switch name, value, _ := strings.Cut(lines.Text(), " "); name {
+		case "go_memstats_mallocs_total":
+			count, _ = strconv.ParseFloat(value, 64)
+		case "go_memstats_alloc_bytes_total":
+			bytes, _ = strconv.ParseFloat(value, 64)
 		}
 	}
-	return a, b
+	return count, bytes
 }
 
 // profile asks ours for a CPU profile while it works, in the background, and returns the wait for its end.
-func (c *contestant) profile(o Options, name string, seconds int) (wait func()) {
+func (c *contestant) profile(o Options, name string, seconds int) (wait func() error) {
 	if o.Pprof == "" || c.name != nameOurs {
-		return func() {}
+		return func() error { return nil }
 	}
-	done := make(chan struct{})
+	done := make(chan error, 1)
 	go func() {
-		defer close(done)
-		r, err := http.Get(fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", c.admin, seconds))
-		if err != nil {
-			return
-		}
-		defer r.Body.Close()
-		if b, err := io.ReadAll(r.Body); err == nil {
-			os.WriteFile(filepath.Join(o.Pprof, name+".prof"), b, 0o644)
-		}
+		done <- fetch(fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", c.admin, max(seconds, 1)), o.Pprof, name+".prof")
 	}()
-	return func() { <-done }
+	return func() error { return <-done }
+}
+
+// fetch writes what url answers into a file of a folder, which is made when there is none.
+func fetch(url, folder, name string) error {
+	r, err := http.Get(url)
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err == nil && r.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", url, r.Status)
+	}
+	return errors.Join(err, os.MkdirAll(folder, 0o755), os.WriteFile(filepath.Join(folder, name), b, 0o644))
 }

@@ -51,7 +51,9 @@ func Idle(ctx context.Context, o Options) (Report, error) {
 		cpu, began := c.proc.cpu(), time.Now()
 		wait := c.profile(o, "idle", int(window.Seconds()))
 		time.Sleep(window)
-		wait()
+		if err := wait(); err != nil {
+			return report, err
+		}
 		cores = append(cores, 100*(c.proc.cpu()-cpu).Seconds()/time.Since(began).Seconds())
 		memory = append(memory, float64(c.proc.memory())/1e6)
 	}

@@ -151,6 +151,14 @@ func freeAddr() (string, error) {
 	return "", errors.New("no free port between 16000 and 32000")
 }
 
+func freeAddrs() (one, other string, err error) {
+	one, err = freeAddr()
+	for other = one; err == nil && other == one; {
+		other, err = freeAddr()
+	}
+	return one, other, err
+}
+
 // workers are mock workers in a process of their own.
 type workers struct {
 	*process

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -85,13 +86,12 @@ func (f *field) measure(c *contestant, m *measured, run func(*contestant) (outco
 	if err != nil {
 		return err
 	}
-	total, fewest := 0, 0
+	total := 0
 	for i := range after {
 		after[i] -= before[i]
 		total += after[i]
 	}
-	fewest = slices.Min(after)
-	m.leastPut = append(m.leastPut, float64(fewest)/float64(max(1, total)))
+	m.leastPut = append(m.leastPut, float64(slices.Min(after))/float64(max(1, total)))
 	return nil
 }
 
@@ -114,12 +114,30 @@ func Proxy(ctx context.Context, o Options) (Report, error) {
 	return report, nil
 }
 
+// Profile saturates the router alone, as saturated does, and has its CPU profile written into o.Pprof.
+func Profile(ctx context.Context, o Options) (Report, error) {
+	o = o.withDefaults()
+	f, err := startField(ctx, o, nameOurs)
+	if err != nil {
+		return Report{}, err
+	}
+	defer f.stop()
+	ours := f.all[len(f.all)-1]
+	l := load{addr: ours.proc.addr, conns: saturatedConns, bodies: newBodies(2, smallBytes, false), serial: new(atomic.Uint64)}
+	l.closed(ctx, o.Window/4) // until it has its memory
+	wait := ours.profile(o, "saturated", int(o.Window.Seconds()))
+	got := l.closed(ctx, o.Window)
+	s := Section{Name: "saturated", Method: fmt.Sprintf("the router alone, %d connections in a closed loop for %v", saturatedConns, o.Window),
+		Columns: []string{"requests/s"}, Rows: []Row{{nameOurs, []Value{Value(float64(got.requests) / got.elapsed.Seconds())}}}}
+	return Report{Part: "profile", Sections: []Section{s}}, errors.Join(wait(), got.err, ctx.Err())
+}
+
 func saturated(ctx context.Context, o Options, f *field) (Section, error) {
 	small, serial := newBodies(2, smallBytes, false), new(atomic.Uint64)
 	results, order, err := f.runs(ctx, o, "saturated", func(c *contestant) (outcome, error) {
 		wait := c.profile(o, "saturated", int(o.Window.Seconds()))
-		defer wait()
-		return load{addr: c.proc.addr, conns: saturatedConns, bodies: small, serial: serial}.closed(ctx, o.Window), nil
+		got := load{addr: c.proc.addr, conns: saturatedConns, bodies: small, serial: serial}.closed(ctx, o.Window)
+		return got, wait()
 	})
 	if err != nil {
 		return Section{}, err
@@ -137,9 +155,9 @@ func saturated(ctx context.Context, o Options, f *field) (Section, error) {
 		s.Rows = append(s.Rows, row)
 	}
 	ours := results[nameOurs]
-	s.Checks = append(s.Checks, most("CPU a request, of nginx's", median(ratios(ours.cpu, results[nameNginx].cpu)), cpuOfNginxMost, "x"))
+	s.Checks = append(s.Checks, most("CPU a request, of nginx's", median(rounds(ours.cpu, results[nameNginx].cpu, ratio)), cpuOfNginxMost, "x"))
 	if best := bestRival(results); best != nil {
-		s.Checks = append(s.Checks, most("CPU a request, of that of "+best.name, median(ratios(ours.cpu, best.cpu)), cpuOfRivalMost, "x"))
+		s.Checks = append(s.Checks, most("CPU a request, of that of "+best.name, median(rounds(ours.cpu, best.cpu, ratio)), cpuOfRivalMost, "x"))
 	}
 	s.Checks = append(s.Checks, least("share of the worker that got fewer", median(ours.leastPut), shareLeast, ""))
 	return s, nil
@@ -162,7 +180,7 @@ func added(results map[string]*measured, order []string, unit string, scale floa
 	for _, name := range order {
 		m := results[name]
 		s.Rows = append(s.Rows, Row{name, []Value{Value(median(m.p50) / scale), Value(median(m.p99) / scale),
-			Value(median(minus(m.p50, direct.p50)) / scale), Value(median(m.cpu)), Value(median(m.mallocs)), Value(median(m.leastPut))}})
+			Value(median(rounds(m.p50, direct.p50, less)) / scale), Value(median(m.cpu)), Value(median(m.mallocs)), Value(median(m.leastPut))}})
 	}
 	return s
 }
@@ -180,7 +198,7 @@ func atFixedRate(ctx context.Context, o Options, f *field) (Section, error) {
 	s.Method = fmt.Sprintf("%d requests/s over %d connections, each at its own times, %d-byte chats as before; latency to the last byte, added is beyond no proxy in the same round; median of %d rounds of %v",
 		pacedPerSecond, pacedConns, smallBytes, o.Rounds, o.Window)
 	ours := results[nameOurs]
-	s.Checks = append(s.Checks, most("latency added at the median", median(minus(ours.p50, results[nameDirect].p50)), addedPacedMost, "us"),
+	s.Checks = append(s.Checks, most("latency added at the median", median(rounds(ours.p50, results[nameDirect].p50, less)), addedPacedMost, "us"),
 		least("share of the worker that got fewer", median(ours.leastPut), shareLeast, ""))
 	return s, nil
 }
@@ -199,7 +217,7 @@ func longBodies(ctx context.Context, o Options, f *field) (Section, error) {
 	s.Method = fmt.Sprintf("one connection asks in a closed loop, chats of %d KB in messages of %d KB, all distinct, one third share a prefix of half their length; median of %d rounds of %v",
 		largeBytes/1000, messageBytes>>10, o.Rounds, window)
 	ours := results[nameOurs]
-	s.Checks = append(s.Checks, most("latency added at the median", median(minus(ours.p50, results[nameDirect].p50))/1000, addedLargeMost, "ms"),
+	s.Checks = append(s.Checks, most("latency added at the median", median(rounds(ours.p50, results[nameDirect].p50, less))/1000, addedLargeMost, "ms"),
 		least("share of the worker that got fewer", median(ours.leastPut), shareLeast, ""))
 	return s, nil
 }

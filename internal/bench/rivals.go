@@ -23,11 +23,7 @@ var rivals = []rival{
 }
 
 func (r rival) start(peers, policy string, urls []string) (*process, error) {
-	addr, err := freeAddr()
-	if err != nil {
-		return nil, err
-	}
-	metrics, err := freeAddr()
+	addr, metrics, err := freeAddrs()
 	if err != nil {
 		return nil, err
 	}

@@ -78,8 +78,8 @@ func (shape streamShape) run(ctx context.Context, o Options, f *field, serial *a
 	window := max(o.Window, time.Duration(shape.how.Events)*shape.how.Pace*3/2)
 	results, order, err := f.runs(ctx, o, shape.name, func(c *contestant) (outcome, error) {
 		wait := c.profile(o, "streams-"+shape.name[:4], int(window.Seconds()))
-		defer wait()
-		return load{addr: c.proc.addr, conns: shape.conns, bodies: requests, serial: serial, events: streamEvents}.closed(ctx, window), nil
+		got := load{addr: c.proc.addr, conns: shape.conns, bodies: requests, serial: serial, events: streamEvents}.closed(ctx, window)
+		return got, wait()
 	})
 	if err != nil {
 		return Section{}, err
@@ -94,7 +94,7 @@ func (shape streamShape) run(ctx context.Context, o Options, f *field, serial *a
 			Value(median(m.mallocs)), Value(median(m.leastPut))}})
 	}
 	ours := results[nameOurs]
-	s.Checks = append(s.Checks, most("CPU a stream, of nginx's", median(ratios(ours.cpu, results[nameNginx].cpu)), shape.most, "x"),
+	s.Checks = append(s.Checks, most("CPU a stream, of nginx's", median(rounds(ours.cpu, results[nameNginx].cpu, ratio)), shape.most, "x"),
 		least("share of the worker that got fewer", median(ours.leastPut), shareLeast, ""))
 	return s, nil
 }
@@ -163,7 +163,9 @@ func openStreams(ctx context.Context, o Options) (Section, error) {
 		cpu := ours.proc.cpu()
 		wait := ours.profile(o, "open", int(window.Seconds()))
 		time.Sleep(window)
-		wait()
+		if err := wait(); err != nil {
+			return Section{}, err
+		}
 		late := w.take()
 		cores = append(cores, (ours.proc.cpu()-cpu).Seconds()/window.Seconds())
 		p50, p99 = append(p50, milliseconds(quantile(late, 0.5))), append(p99, milliseconds(quantile(late, 0.99)))
