@@ -64,9 +64,12 @@ func Load(file []byte) (*Tokenizer, error) {
 }
 
 func load(file []byte) (*Tokenizer, error) {
-	top, err := fields(file, "added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder", "model")
+	top, err := fields(file, "added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder", "model", "config", "vocab")
 	if err != nil {
 		return nil, err
+	}
+	if !null(top["config"]) && !null(top["vocab"]) && null(top["model"]) {
+		return nil, unknown("the format of tekken.json: the tokenizer.json that is published beside it is")
 	}
 	if null(top["model"]) {
 		return nil, errors.New("the file has no model: it is no tokenizer.json")
@@ -130,7 +133,7 @@ func (m *model) load(object []byte, byteLevel bool) error {
 	case byteLevel && f.ByteFallback:
 		return unknown("model.byte_fallback together with the pre-tokenizer %s", "ByteLevel")
 	}
-	m.byteLevel, m.ignoreMerges, m.fuse, m.unknown, m.cache = byteLevel, f.IgnoreMerges, f.FuseUnk, none, new(wordCache)
+	m.fallback, m.byteLevel, m.ignoreMerges, m.fuse, m.unknown, m.cache = f.ByteFallback, byteLevel, f.IgnoreMerges, f.FuseUnk, none, new(wordCache)
 	if err := m.loadVocab(vocab); err != nil {
 		return err
 	}
@@ -139,9 +142,7 @@ func (m *model) load(object []byte, byteLevel bool) error {
 			return fmt.Errorf("model.unk_token: %s is not in the vocabulary", quote(*f.UnkToken))
 		}
 	}
-	if err := m.loadByteIDs(f.ByteFallback); err != nil {
-		return err
-	}
+	m.loadByteIDs()
 	return m.loadMerges(merged)
 }
 
@@ -227,27 +228,17 @@ func (m *model) named(spelt string) uint32 {
 	return none
 }
 
-func (m *model) loadByteIDs(fallback bool) error {
-	m.fallback = fallback
-	missing := 0
-	for c := range m.asciiIDs {
-		m.asciiIDs[c] = m.id([]byte{byte(c)})
-	}
+func (m *model) loadByteIDs() {
 	for b := range m.byteIDs {
 		if m.byteLevel {
 			m.byteIDs[b] = m.id([]byte{byte(b)})
-			continue
-		}
-		if m.byteIDs[b] = m.word(byteToken(b)); m.byteIDs[b] == none {
-			missing++
+		} else {
+			m.byteIDs[b] = m.word(byteToken(b))
 		}
 	}
-	if missing == 256 {
-		m.fallback = false // nothing to fall back to, so that all of it becomes unknown
-	} else if m.fallback && missing > 0 {
-		return unknown("model.byte_fallback without all 256 tokens from <0x00> to <0xFF>")
+	for c := range m.asciiIDs {
+		m.asciiIDs[c] = m.id([]byte{byte(c)})
 	}
-	return nil
 }
 
 // loadMerges reads "a b" or ["a","b"], one or the other throughout.

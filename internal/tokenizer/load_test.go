@@ -58,6 +58,13 @@ func TestWhatIsNotKnownIsRefusedByItsName(t *testing.T) {
 	}
 }
 
+func TestATekkenFileIsRefusedByItsName(t *testing.T) {
+	_, err := Load([]byte(`{"config":{"pattern":"x"},"vocab":[{"rank":0,"token_bytes":"AA==","token_str":null}],"special_tokens":[]}`))
+	if !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "tekken") {
+		t.Error(err)
+	}
+}
+
 func TestWhatIsBrokenIsSaidToBeBroken(t *testing.T) {
 	file := string(bare(nil))
 	for _, text := range []string{"", "{", "null", "[]", `"x"`, "{}", `{"model":null}`, file[:len(file)/2], file + file, file + "]", strings.Repeat("[", 20000), "\xff",
@@ -135,7 +142,7 @@ func largest(t *testing.T) []byte {
 			merges = append(merges, [2]string{a, b})
 		}
 	}
-	for _, a := range spelling[:3] {
+	for _, a := range spelling[:4] {
 		for _, b := range spelling {
 			for _, c := range spelling {
 				add(a + b + c)

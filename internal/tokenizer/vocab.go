@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what Load takes; more is refused with the number. The largest vocabularies there are have 262,144 tokens and 514,906 merges.
+// Bounds of what Load takes; more is refused with the number. The largest there are: 262,144 tokens (gemma-3), 580,604 merges (gemma-2).
 const (
 	tokensMax = 1<<idBits - 1
 	idBits    = 21

@@ -47,6 +47,7 @@ type encoder struct {
 	*Tokenizer
 	ids     []uint32
 	symbols []uint32
+	waiting bool // an unknown token is to be added
 	queue   queue
 }
 
@@ -90,49 +91,68 @@ func (e *encoder) uncached(ids []uint32, w string) []uint32 {
 }
 
 func (e *encoder) byteSymbols(w string) {
-	unknown := false
 	for i := range len(w) {
-		id := e.model.byteIDs[w[i]]
-		if id != none {
-			unknown = false
-			e.symbols = append(e.symbols, id)
-			continue
+		if id := e.model.byteIDs[w[i]]; id != none {
+			e.known(id)
+		} else {
+			e.lacking()
 		}
-		e.unknownSymbol(&unknown)
 	}
+	e.flush()
 }
 
 func (e *encoder) runeSymbols(w string) {
-	unknown := false
+	m := &e.model
 	for i := 0; i < len(w); {
 		n, id := 1, none
 		if c := w[i]; c < utf8.RuneSelf {
-			id = e.model.asciiIDs[c]
+			id = m.asciiIDs[c]
 		} else {
 			_, n = utf8.DecodeRuneInString(w[i:])
-			id = e.model.word(w[i : i+n])
+			id = m.word(w[i : i+n])
 		}
-		if id != none {
-			unknown = false
-			e.symbols = append(e.symbols, id)
-		} else if e.model.fallback {
-			for _, b := range []byte(w[i : i+n]) {
-				e.symbols = append(e.symbols, e.model.byteIDs[b])
-			}
-		} else {
-			e.unknownSymbol(&unknown)
+		switch {
+		case id != none:
+			e.known(id)
+		case !m.fallback || !e.asBytes(w[i:i+n]):
+			e.lacking()
 		}
 		i += n
 	}
+	e.flush()
 }
 
-// unknownSymbol stands for one character without a token.
-func (e *encoder) unknownSymbol(last *bool) {
-	if e.model.unknown == none || *last && e.model.fuse {
-		return
+// asBytes adds the tokens of a character's bytes, if there are all of them. An unknown that waits goes on waiting: so the reference has it.
+func (e *encoder) asBytes(char string) bool {
+	for i := range len(char) {
+		if e.model.byteIDs[char[i]] == none {
+			return false
+		}
 	}
-	*last = true
-	e.symbols = append(e.symbols, e.model.unknown)
+	for i := range len(char) {
+		e.symbols = append(e.symbols, e.model.byteIDs[char[i]])
+	}
+	return true
+}
+
+// known adds a token, lacking stands for a character that has none: it waits, since those behind it may become one with it.
+func (e *encoder) known(id uint32) {
+	e.flush()
+	e.symbols = append(e.symbols, id)
+}
+
+func (e *encoder) lacking() {
+	if !e.model.fuse {
+		e.flush()
+	}
+	e.waiting = e.model.unknown != none
+}
+
+func (e *encoder) flush() {
+	if e.waiting {
+		e.symbols = append(e.symbols, e.model.unknown)
+		e.waiting = false
+	}
 }
 
 // blank is what stands for a space in models made with SentencePiece.

@@ -24,14 +24,15 @@ func main() {
 	seed := flag.Uint64("seed", 20261129, "of the random strings")
 	sample := flag.String("sample", "", "write the small tokenizers with a sample of what the reference says into this folder, and end")
 	only := flag.String("only", "", "only the tokenizers with this in their name; small ones are called part:NAME")
+	file := flag.String("file", "", "compare this tokenizer.json, and no other")
 	flag.Parse()
-	if err := run(*modules, *random, *seed, *sample, *only); err != nil {
+	if err := run(*modules, *random, *seed, *sample, *only, *file); err != nil {
 		fmt.Fprintln(os.Stderr, "exact:", err)
 		os.Exit(1)
 	}
 }
 
-func run(modules string, random int, seed uint64, sample, only string) error {
+func run(modules string, random int, seed uint64, sample, only, file string) error {
 	r, err := startReference(modules)
 	if err != nil {
 		return err
@@ -39,6 +40,10 @@ func run(modules string, random int, seed uint64, sample, only string) error {
 	defer r.close()
 	if sample != "" {
 		return writeSample(r, modules, seed, sample)
+	}
+	if file != "" {
+		wrong, err := family(r, file, file, random, seed)
+		return mismatched(wrong, err)
 	}
 	wrong := 0
 	for _, name := range families {
@@ -69,10 +74,14 @@ func run(modules string, random int, seed uint64, sample, only string) error {
 		}
 		wrong += n
 	}
-	if wrong > 0 {
+	return mismatched(wrong, nil)
+}
+
+func mismatched(wrong int, err error) error {
+	if err == nil && wrong > 0 {
 		return fmt.Errorf("%d mismatches", wrong)
 	}
-	return nil
+	return err
 }
 
 func familyFile(modules, name string) string {

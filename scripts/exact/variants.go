@@ -82,6 +82,18 @@ func unknowns(token any, fuse bool) func(tree) {
 	}
 }
 
+// someBytes leaves some of the tokens out that characters fall back to.
+func someBytes(fuse bool) func(tree) {
+	return func(t tree) {
+		t["model"].(tree)["fuse_unk"] = fuse
+		vocab := t["model"].(tree)["vocab"].(tree)
+		for i, b := range []string{"<0x0A>", "<0x97>", "<0x9F>", "<0xCC>"} {
+			vocab[[]string{"zq0", "zq1", "zq2", "zq3"}[i]] = vocab[b]
+			delete(vocab, b)
+		}
+	}
+}
+
 func all(changes ...func(tree)) func(tree) {
 	return func(t tree) {
 		for _, c := range changes {
@@ -117,6 +129,8 @@ var variants = []variant{
 	{"chars-vanish", "llama2", unknowns(nil, false)},
 	{"chars-unknown", "llama2", unknowns("<unk>", false)},
 	{"chars-unknown-fused", "llama2", unknowns("<unk>", true)},
+	{"bytes-in-part", "llama2", someBytes(true)},
+	{"bytes-in-part-apart", "llama2", someBytes(false)},
 	{"metaspace-first", "llama2", metaspace("first", false)},
 	{"metaspace-always", "llama2", metaspace("always", false)},
 	{"metaspace-never-cut", "llama2", metaspace("never", true)},

@@ -3,88 +3,9 @@ package tokenizer
 import (
 	"encoding/json/jsontext"
 	json "encoding/json/v2"
-	"errors"
 	"fmt"
-	"strings"
+	"slices"
 )
-
-// loadAdded reads the added tokens. The reference does not take their ids from the file, it gives them out: a token of the vocabulary
-// keeps its id, others follow behind. A file in which that comes to another id is refused.
-func (t *Tokenizer) loadAdded(array []byte) error {
-	if null(array) {
-		t.added, t.addedNormal = newAddedSet(nil), newAddedSet(nil)
-		return nil
-	}
-	listed, err := readAdded(array)
-	if err != nil {
-		return fmt.Errorf("added_tokens: %w", err)
-	}
-	t.byContent, t.addedByID = make(map[string]uint32, len(listed)), make(map[uint32]addedToken, len(listed))
-	next := uint32(t.model.count)
-	var plain, normal []addedToken
-	for _, a := range listed {
-		if twin, seen := t.addedByID[a.ID]; seen {
-			if twin == a {
-				continue
-			}
-			return fmt.Errorf("added_tokens: the id %d is that of %s and of %s", a.ID, quote(twin.Content), quote(a.Content))
-		}
-		id := t.model.named(a.Content)
-		if id == none {
-			id = next
-			next++
-		}
-		switch {
-		case id != a.ID:
-			return unknown("an added token %s whose id is out of line with the vocabulary", a.Content)
-		case len(a.Content) > addedBytesMax:
-			return fmt.Errorf("added_tokens: %s has %d bytes, more than %d", quote(a.Content), len(a.Content), addedBytesMax)
-		}
-		t.byContent[a.Content], t.addedByID[id] = id, a
-		if a.Normalized {
-			normal = append(normal, a)
-		} else {
-			plain = append(plain, a)
-		}
-	}
-	t.added, t.addedNormal = newAddedSet(plain), newAddedSet(t.normalisedTokens(normal))
-	return nil
-}
-
-// readAdded takes one after the other, and passes over empty ones, as the reference does.
-func readAdded(array []byte) (listed []addedToken, err error) {
-	d := decoder(array)
-	if t, err := d.ReadToken(); err != nil || t.Kind() != '[' {
-		return nil, errors.Join(errors.New("no array"), err)
-	}
-	for d.PeekKind() != ']' {
-		var a addedToken
-		if err := json.UnmarshalDecode(d, &a); err != nil {
-			return nil, err
-		}
-		if a.Content != "" {
-			listed = append(listed, a)
-		}
-	}
-	return listed, nil
-}
-
-// normalisedTokens are those that are looked for in normalised text, as they look there. Of those that look alike special ones win, then
-// those that come first.
-func (t *Tokenizer) normalisedTokens(tokens []addedToken) []addedToken {
-	var out []addedToken
-	seen := map[string]bool{}
-	for _, special := range []bool{true, false} {
-		for _, a := range tokens {
-			a.Content = t.normalise(a.Content)
-			if a.Special == special && a.Content != "" && !seen[a.Content] {
-				seen[a.Content] = true
-				out = append(out, a)
-			}
-		}
-	}
-	return out
-}
 
 // processor is a post-processor as the file has it.
 type processor struct {
@@ -125,7 +46,7 @@ func (t *Tokenizer) loadPostProcessor(text []byte) error {
 		var kind struct {
 			Type string `json:"type"`
 		}
-		if json.Unmarshal(text, &kind) == nil && !strings.Contains("ByteLevel TemplateProcessing Sequence", kind.Type) {
+		if json.Unmarshal(text, &kind) == nil && !slices.Contains([]string{"ByteLevel", "TemplateProcessing", "Sequence"}, kind.Type) {
 			return unknown("the post-processor %s: ByteLevel, TemplateProcessing and Sequence are", kind.Type)
 		}
 		return fmt.Errorf("post_processor: %w", unknown("%s", err.Error()))
