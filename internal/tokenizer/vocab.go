@@ -117,20 +117,27 @@ func (v *vocabulary) bytes(id uint32) []byte {
 	return v.text[v.spans[id].from:v.spans[id].to]
 }
 
-// hashText mixes 8 bytes a step; its upper bits are the good ones.
+// hashText mixes 8 bytes a step, the last ones with a look back where there are not 8 more; its upper bits are the good ones.
 func hashText[T string | []byte](s T) uint64 {
-	h := uint64(len(s)) * 0x9e3779b97f4a7c15
-	for ; len(s) >= 8; s = s[8:] {
-		h = mix(h ^ load8(s))
-	}
-	if len(s) == 0 {
-		return mix(h)
-	}
-	tail := uint64(0)
-	for i := range len(s) {
-		tail |= uint64(s[i]) << (8 * i)
+	n := len(s)
+	h, tail := uint64(n)*0x9e3779b97f4a7c15, uint64(0)
+	switch {
+	case n >= 8:
+		for at := 0; at < n-8; at += 8 {
+			h = mix(h ^ load8(s[at:]))
+		}
+		tail = load8(s[n-8:])
+	case n >= 4:
+		tail = load4(s) | load4(s[n-4:])<<32
+	case n > 0:
+		tail = uint64(s[0]) | uint64(s[n/2])<<8 | uint64(s[n-1])<<16
 	}
 	return mix(h ^ tail ^ 0xa0761d6478bd642f)
+}
+
+func load4[T string | []byte](s T) uint64 {
+	_ = s[3]
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24
 }
 
 func load8[T string | []byte](s T) uint64 {

@@ -23,6 +23,8 @@ type alternative struct {
 	match matcher
 	// After a long look ahead this one may fail; one of these must stand behind it and take what it looked at, or time would be quadratic.
 	behind []string
+	// Its first code point alone decides whether it matches.
+	byFirst bool
 }
 
 // alternatives are all that are known, as they are written. Between them they make up the patterns of gpt-2, llama-3 and 4, qwen 2 to 3.5, glm,
@@ -45,11 +47,11 @@ var alternatives = map[string]alternative{
 	`[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+`: {match: leadAndRun(letter|punctuation|symbolic, letter|mark)},
 	` ?\p{L}+`:                             {match: blankAndRun(letter)},
 	` ?\p{N}+`:                             {match: blankAndRun(number)},
-	`\p{L}+`:                               {match: upTo(letter, anyNumber)},
-	`\p{N}`:                                {match: upTo(number, 1)},
-	`\p{N}{1,3}`:                           {match: upTo(number, 3)},
-	`\p{N}+`:                               {match: upTo(number, anyNumber)},
-	`[一-龥぀-ゟ゠-ヿ]+`:                         {match: ideographs},
+	`\p{L}+`:                               {match: upTo(letter, anyNumber), byFirst: true},
+	`\p{N}`:                                {match: upTo(number, 1), byFirst: true},
+	`\p{N}{1,3}`:                           {match: upTo(number, 3), byFirst: true},
+	`\p{N}+`:                               {match: upTo(number, anyNumber), byFirst: true},
+	`[一-龥぀-ゟ゠-ヿ]+`:                         {match: ideographs, byFirst: true},
 	"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+": {match: signAndWord},
 
 	` ?[^\s\p{L}\p{N}]+`:             {match: signs(space|letter|number, "")},
@@ -80,12 +82,15 @@ const (
 )
 
 // Pattern cuts text at the matches of a regular expression: each match is a piece, and so is each gap between two.
-type Pattern struct{ matchers []matcher }
+type Pattern struct {
+	matchers []matcher
+	idle     *[utf8.RuneSelf]bool // ASCII that begins no match; nil where that is not known beforehand
+}
 
 // Parse finds each alternative of a regular expression among those that are known. The error names the first that is not.
 func Parse(regex string) (Pattern, error) {
 	var p Pattern
-	parts := topLevel(regex)
+	parts, byFirst := topLevel(regex), true
 	for i, part := range parts {
 		a, known := alternatives[part]
 		if !known {
@@ -96,9 +101,19 @@ func Parse(regex string) (Pattern, error) {
 				return Pattern{}, fmt.Errorf("the alternative %s without %s behind it in the pattern %s", cut(part), cut(b), cut(regex))
 			}
 		}
-		p.matchers = append(p.matchers, a.match)
+		p.matchers, byFirst = append(p.matchers, a.match), byFirst && a.byFirst
+	}
+	if byFirst {
+		p.findIdle()
 	}
 	return p, nil
+}
+
+func (p *Pattern) findIdle() {
+	p.idle = new([utf8.RuneSelf]bool)
+	for c := range p.idle {
+		p.idle[c] = p.match(string(rune(c)), 0) < 0
+	}
 }
 
 // topLevel cuts a regular expression at each | outside of brackets. Line ends may stand in it as themselves or as escapes.
@@ -143,7 +158,11 @@ func (p Pattern) Next(s string, i int) (end int, gap bool) {
 	}
 	for {
 		_, n := utf8.DecodeRuneInString(s[i:])
-		if i += n; i == len(s) || p.match(s, i) > 0 {
+		i += n
+		for p.idle != nil && i < len(s) && s[i] < utf8.RuneSelf && p.idle[s[i]] {
+			i++
+		}
+		if i == len(s) || p.match(s, i) > 0 {
 			return i, true
 		}
 	}
@@ -155,7 +174,9 @@ func Digits(single bool) Pattern {
 	if single {
 		n = 1
 	}
-	return Pattern{[]matcher{upTo(digit, n)}}
+	p := Pattern{matchers: []matcher{upTo(digit, n)}}
+	p.findIdle()
+	return p
 }
 
 // regexBytesMax is how much of an expression an error repeats.
