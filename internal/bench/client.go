@@ -27,11 +27,17 @@ type answer struct {
 
 const (
 	clientBufferBytes = 16 << 10
-	requestTimeout    = 60 * time.Second
 	carryBytes        = 64 // of a stream's tail, looked at again with what follows
 )
 
 func newClient(addr string) *client { return &client{addr: addr, buf: make([]byte, clientBufferBytes)} }
+
+func (k *client) dial() (err error) {
+	if k.c, err = net.Dial("tcp", k.addr); err == nil {
+		k.r = bufio.NewReaderSize(k.c, len(k.buf))
+	}
+	return err
+}
 
 func (k *client) close() {
 	if k.c != nil {
@@ -51,10 +57,9 @@ func (k *client) ask(request []byte, onEvent func(late time.Duration)) (answer, 
 
 func (k *client) exchange(request []byte, onEvent func(time.Duration)) (a answer, err error) {
 	if k.c == nil {
-		if k.c, err = net.Dial("tcp", k.addr); err != nil {
+		if err = k.dial(); err != nil {
 			return a, err
 		}
-		k.r = bufio.NewReaderSize(k.c, len(k.buf))
 	}
 	began := time.Now()
 	if _, err = k.c.Write(request); err != nil {

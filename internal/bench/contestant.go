@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -193,8 +194,7 @@ func (f *field) stop() {
 
 // turn is the contestants in the order of a round: each begins once in as many rounds.
 func (f *field) turn(round int) []*contestant {
-	k := round % len(f.all)
-	return append(append([]*contestant{}, f.all[k:]...), f.all[:k]...)
+	return slices.Concat(f.all[round%len(f.all):], f.all[:round%len(f.all)])
 }
 
 // mallocs is the heap allocations that a Go process has made, by its own metrics; bytes likewise.

@@ -57,12 +57,11 @@ func Idle(ctx context.Context, o Options) (Report, error) {
 		cores = append(cores, 100*(c.proc.cpu()-cpu).Seconds()/time.Since(began).Seconds())
 		memory = append(memory, float64(c.proc.memory())/1e6)
 	}
-	s := Section{Name: "idle",
+	report.Sections = []Section{{Name: "idle",
 		Method: fmt.Sprintf("%d workers with metrics pages of 50 KB, scraped every second, after %d requests; nobody asks for anything; median of %d rounds of %v",
 			idleWorkers, idleWarmup, o.Rounds, window),
 		Columns: []string{"CPU % of a core", "RSS MB"},
 		Rows:    []Row{{nameOurs, []Value{Value(median(cores)), Value(median(memory))}}},
-		Checks:  []Check{most("CPU", median(cores), idleCoreMost, "% of a core"), most("memory", median(memory), idleMemoryMost, "MB")}}
-	report.Sections = []Section{s}
+		Checks:  []Check{most("CPU", median(cores), idleCoreMost, "% of a core"), most("memory", median(memory), idleMemoryMost, "MB")}}}
 	return report, ctx.Err()
 }

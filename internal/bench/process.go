@@ -152,8 +152,7 @@ func freeAddr() (string, error) {
 }
 
 func freeAddrs() (one, other string, err error) {
-	one, err = freeAddr()
-	for other = one; err == nil && other == one; {
+	if one, err = freeAddr(); err == nil {
 		other, err = freeAddr()
 	}
 	return one, other, err

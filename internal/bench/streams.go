@@ -206,18 +206,20 @@ func (w *watchers) open(ctx context.Context, n int, over time.Duration) {
 }
 
 func (w *watchers) watch(ctx context.Context, serial uint64) {
-	k := newClient(w.addr)
-	k.buf = make([]byte, 2048)
-	stop := context.AfterFunc(ctx, k.close)
-	defer stop()
-	defer k.close()
-	w.opened.Add(1)
-	request, _ := w.requests.next(nil, serial)
-	_, err := k.ask(request, func(late time.Duration) {
-		w.mu.Lock()
-		w.late = append(w.late, late)
-		w.mu.Unlock()
-	})
+	k := &client{addr: w.addr, buf: make([]byte, 2048)}
+	err := k.dial()
+	if err == nil {
+		c := k.c // k itself is this goroutine's
+		defer context.AfterFunc(ctx, func() { c.Close() })()
+		defer k.close()
+		w.opened.Add(1)
+		request, _ := w.requests.next(nil, serial)
+		_, err = k.ask(request, func(late time.Duration) {
+			w.mu.Lock()
+			w.late = append(w.late, late)
+			w.mu.Unlock()
+		})
+	}
 	if err != nil && ctx.Err() == nil {
 		w.failed.CompareAndSwap(nil, &err)
 	}
