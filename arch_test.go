@@ -36,6 +36,7 @@ var rooms = map[string][]string{
 	"zmtp":       {},
 	"kvevent":    {"prefix", "kvindex"},
 	"kvfeed":     {"kvevent", "kvindex", "prefix", "zmtp"},
+	"kvbench":    {"bench", "kvevent", "kvindex", "prefix"},
 	"kvpublish":  {"kvevent", "prefix", "zmtp"},
 	"words":      {},
 	"tokenizer":  {"words"},

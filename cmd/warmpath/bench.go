@@ -19,17 +19,23 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/warmpath/warmpath/internal/bench"
+	"github.com/warmpath/warmpath/internal/kvbench"
 )
 
 const benchLong = `Measures this binary beside nginx and HAProxy, on this machine, with cheap mock workers: CPU a request and a stream, latency added,
 the time of a decision, memory of open streams, and what an idle router uses. Each table says how it was measured; a figure is the
 median of five rounds in which contestants take turns. Prints pass or fail for each demand, and ends with 1 when one is not met.
 
+The part index tells how fast workers' cache events go into the index, how long a look-up takes meanwhile, and its memory for each block.
+
 The part tokenize tells how fast text becomes token ids, beside the implementation that engines use; with --tokenizers it is in "all" too.
 
 The part profile saturates the router alone for --window and writes its CPU profile into the folder of --pprof (make profile).
 
 nginx and haproxy must be installed (Debian: apt-get install nginx haproxy). Figures mean something on an otherwise idle machine only.`
+
+// indexPart is measured by a room of its own.
+const indexPart = "index"
 
 // errBenchFailed is what a run ends with whose demands were not all met: the report says which.
 var errBenchFailed = errors.New("a demand was not met")
@@ -47,10 +53,10 @@ type benchOptions struct {
 func benchCommand() *cobra.Command {
 	var o benchOptions
 	command := &cobra.Command{
-		Use: "bench " + strings.Join(bench.PartNames, "|") + "|profile|" + tokenizePart + "|all", Short: "Measure what the router costs, beside nginx and HAProxy", Long: benchLong,
+		Use: "bench " + strings.Join(bench.PartNames, "|") + "|profile|" + indexPart + "|" + tokenizePart + "|all", Short: "Measure what the router costs, beside nginx and HAProxy", Long: benchLong,
 		Example:   "  warmpath bench all\n  warmpath bench decide --json | jq '.[0].sections[0].checks'",
 		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
-		ValidArgs: append([]string{"all", tokenizePart, "profile"}, bench.PartNames...),
+		ValidArgs: append([]string{"all", indexPart, tokenizePart, "profile"}, bench.PartNames...),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cmd.Help()
@@ -81,7 +87,7 @@ func runBench(ctx context.Context, o benchOptions, part string, stdout, stderr i
 	}
 	names := []string{part}
 	if part == "all" {
-		names = slices.Clone(bench.PartNames)
+		names = append(slices.Clone(bench.PartNames), indexPart)
 		if o.tokens != "" {
 			names = append(names, tokenizePart)
 		}
@@ -95,6 +101,9 @@ func runBench(ctx context.Context, o benchOptions, part string, stdout, stderr i
 	passed, reports := true, []bench.Report{}
 	for _, name := range names {
 		measure := bench.Parts[name]
+		if name == indexPart {
+			measure = kvbench.Index
+		}
 		if name == tokenizePart {
 			measure = func(ctx context.Context, b bench.Options) (bench.Report, error) {
 				return benchTokenize(ctx, o.tokens, b.Rounds, b.Progress)

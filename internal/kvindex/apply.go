@@ -86,7 +86,8 @@ func (x *Index) storeOne(n uint16, at *uint32, key prefix.Key, name uint64, t Ti
 		x.counts.Conflicts++
 		return false, true
 	}
-	held := holder{hash: name, lane: n + 1}
+	held := holder{}
+	held.setName(name)
 	held.set(t, 1)
 	if !held.fast() {
 		l.lower++
@@ -94,7 +95,7 @@ func (x *Index) storeOne(n uint16, at *uint32, key prefix.Key, name uint64, t Ti
 	if len(l.holes) > 0 {
 		held.next = x.fillHole(l, key)
 	}
-	x.add(found, held)
+	x.add(found, n, held)
 	found.stamp = x.clock
 	l.pairs++
 	x.cost += pairCost
@@ -133,7 +134,7 @@ func (x *Index) node(key prefix.Key, parent uint32) uint32 {
 		return i
 	}
 	i := x.nodes.take()
-	*x.nodes.at(i) = node{key: key, parent: parent, holder: holder{stamp: x.clock}}
+	*x.nodes.at(i) = node{key: key, parent: parent, stamp: x.clock}
 	if parent != 0 {
 		x.nodes.at(parent).kids++
 	}
@@ -172,7 +173,7 @@ func (x *Index) byNameOf(n uint16, name uint64) (uint32, *holder) {
 			if l.tag(j) != tag {
 				continue
 			}
-			if h := x.find(x.nodes.at(l.refs[j]), n); h != nil && h.hash == name {
+			if h := x.find(x.nodes.at(l.refs[j]), n); h != nil && h.name() == name {
 				return l.refs[j], h
 			}
 		}
@@ -195,8 +196,24 @@ func (x *Index) file(t *table, hash uint64, i uint32) {
 	t.put(hash, i)
 }
 
+// warmLine reads the nodes of a line that will be filed anew soon.
+func (x *Index) warmLine(old []line, i int) {
+	if i >= len(old) {
+		return
+	}
+	sum := uint64(0)
+	for _, ref := range old[i].refs {
+		sum += uint64(x.nodes.at(ref).key) // one that is empty names node 0, which is none
+	}
+	x.byKey.warmed += sum
+}
+
+// warmLines is how many lines ahead that is done.
+const warmLines = 2
+
 func (x *Index) refileKeys(old []line, s *shard) {
 	for i := range old {
+		x.warmLine(old, i+warmLines)
 		for j, ref := range old[i].refs {
 			if old[i].tag(j) != 0 {
 				s.put(mix(uint64(x.nodes.at(ref).key), 0), ref)
@@ -214,6 +231,7 @@ func (x *Index) refileNames(old []line, s *shard) {
 	}
 	var done []seen
 	for i := range old {
+		x.warmLine(old, i+warmLines)
 		for j, ref := range old[i].refs {
 			tag := old[i].tag(j)
 			if tag == 0 {
@@ -221,7 +239,7 @@ func (x *Index) refileNames(old []line, s *shard) {
 			}
 			n := x.nodes.at(ref)
 			if n.lane != sharedMark {
-				s.put(mix(n.hash, x.lanes[n.lane-1].salt), ref)
+				s.put(mix(n.name(), x.lanes[n.lane-1].salt), ref)
 				continue
 			}
 			first := true
@@ -229,8 +247,9 @@ func (x *Index) refileNames(old []line, s *shard) {
 				first = first && d != seen{ref, tag}
 			}
 			filed := 0
-			for _, h := range x.holders(n) {
-				hash := mix(h.hash, x.lanes[h.lane-1].salt)
+			lanes, holders := x.shared(n)
+			for k := range holders {
+				hash := mix(holders[k].name(), x.lanes[lanes[k]-1].salt)
 				if first && tagOf(hash) == tag && x.byName.shard(hash) == s {
 					s.put(hash, ref)
 					filed++

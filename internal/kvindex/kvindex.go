@@ -59,6 +59,7 @@ type Index struct {
 	lanes   []lane
 	slots   [SlotsMax]uint16 // lane + 1
 	live    laneSet          // lanes that are complete
+	nothing [SlotsMax]int32  // what Match says when no block is found: 0 for complete holdings, else -1
 	idle    []uint16
 	dying   int // lanes that nobody has and that still hold something
 	opened  uint64
@@ -108,6 +109,9 @@ func New(o Options) *Index {
 	o.BytesMax = max(o.BytesMax, bytesMin)
 	x := &Index{costMax: o.BytesMax - fixedBytes}
 	x.tick = int(max(256, x.costMax/(nodeCost+pairCost)/256))
+	for i := range x.nothing {
+		x.nothing[i] = -1
+	}
 	x.evict.age = 128 // what half of all that fits has been stored after
 	return x
 }
@@ -174,8 +178,10 @@ func (x *Index) Complete(h Handle, complete bool) {
 		x.lanes[n].complete = complete
 		if complete {
 			x.live.add(n)
+			x.nothing[x.lanes[n].slot] = 0
 		} else {
 			x.live.remove(n)
+			x.nothing[x.lanes[n].slot] = -1
 		}
 	}
 }
@@ -190,6 +196,7 @@ func (x *Index) kill(n uint16) {
 	l := &x.lanes[n]
 	x.slots[l.slot] = 0
 	x.live.remove(n)
+	x.nothing[l.slot] = -1
 	x.cost -= holeCost * int64(len(l.holes))
 	l.holes, l.dead, l.complete = nil, true, false
 	x.counts.LanesGiven++

@@ -16,15 +16,12 @@ func (x *Index) Match(keys []prefix.Key, m Match) Match {
 		m = Match{make([]int32, SlotsMax), make([]int32, SlotsMax)}
 	}
 	m.Depth, m.Fast = m.Depth[:SlotsMax], m.Fast[:SlotsMax]
-	for i := range m.Depth {
-		m.Depth[i] = -1
-	}
 	clear(m.Fast)
 	x.reading()
 	defer x.mu.Unlock()
+	copy(m.Depth, x.nothing[:])
 	words := (len(x.lanes) + 63) / 64
 	w := walk{x: x, keys: keys, words: words, m: m}
-	x.live.each(words, func(lane uint16) { m.Depth[x.lanes[lane].slot] = 0 })
 	if len(keys) == 0 || words == 0 {
 		return m
 	}
@@ -45,6 +42,7 @@ func (w *walk) gallop() {
 	w.holders(0, &now)
 	intersect(&now, &w.x.live, w.words)
 	at, step, last := 0, 1, len(w.keys)-1
+	w.readyAhead()
 	for at < last && !now.empty(w.words) {
 		to := min(at+step, last)
 		w.holders(to, &ahead)
@@ -52,7 +50,11 @@ func (w *walk) gallop() {
 			at, step = to, 2*step
 			continue
 		}
-		for to-at > 1 {
+		for left := 0; to-at > 1; left-- {
+			if left == 0 {
+				w.readyBetween(at, to)
+				left = halvings
+			}
 			var middle laneSet
 			i := at + (to-at)/2
 			w.holders(i, &middle)
@@ -66,6 +68,69 @@ func (w *walk) gallop() {
 		at, step, now = to, 1, ahead
 	}
 	w.report(&now, &laneSet{}, at+1)
+}
+
+// Look-ups wait for memory and for little else, one place after the other. So places that will or may be looked at are read beforehand, all
+// at once: those of the gallop, or all of a short chain; and of a bisection those of its next three steps.
+const (
+	readyMax = 32
+	halvings = 3
+)
+
+func (w *walk) readyAhead() {
+	var at [readyMax]int32
+	n := 0
+	if len(w.keys) <= readyMax {
+		for n < len(w.keys) {
+			at[n] = int32(n)
+			n++
+		}
+	} else {
+		for i, step := 0, 1; i < len(w.keys) && n < readyMax; i, step = i+step, 2*step {
+			at[n] = int32(i)
+			n++
+		}
+	}
+	w.ready(at[:n])
+}
+
+func (w *walk) readyBetween(from, to int) {
+	if len(w.keys) <= readyMax || to-from <= 2 {
+		return
+	}
+	var at [1<<halvings - 1]int32
+	w.ready(at[:middles(at[:], 0, from, to, halvings)])
+}
+
+// middles writes the places at which a bisection between from and to may look within so many steps.
+func middles(at []int32, n, from, to, steps int) int {
+	if steps == 0 || to-from <= 1 {
+		return n
+	}
+	middle := from + (to-from)/2
+	at[n] = int32(middle)
+	return middles(at, middles(at, n+1, from, middle, steps-1), middle, to, steps-1)
+}
+
+// ready reads what a look at each of the places will read, in three rounds: what one round finds is where the next one reads.
+func (w *walk) ready(at []int32) {
+	var refs [readyMax]uint32
+	x, sum := w.x, uint16(0)
+	for _, i := range at {
+		x.byKey.warm(mix(uint64(w.keys[i]), 0))
+	}
+	for j, i := range at {
+		refs[j] = x.lookup(w.keys[i], mix(uint64(w.keys[i]), 0))
+	}
+	for _, ref := range refs[:len(at)] {
+		if ref != 0 {
+			if n := x.nodes.at(ref); n.lane == sharedMark {
+				lanes, _ := x.shared(n)
+				sum += lanes[0]
+			}
+		}
+	}
+	x.byKey.warmed += uint64(sum)
 }
 
 // holders sets into to the lanes that hold block i.
@@ -85,8 +150,9 @@ func (w *walk) holders(i int, into *laneSet) {
 		into.add(n.lane - 1)
 		return
 	}
-	for _, h := range w.x.holders(n) {
-		into.add(h.lane - 1)
+	lanes, _ := w.x.shared(n)
+	for _, lane := range lanes {
+		into.add(lane - 1)
 	}
 }
 

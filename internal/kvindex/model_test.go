@@ -250,20 +250,26 @@ func (x *Index) verify(t *testing.T) {
 		if n.parent != 0 {
 			kids[n.parent]++
 		}
-		all := x.holders(n)
-		if n.lane != 0 && n.lane != sharedMark {
-			all = []holder{n.holder}
+		var lanes []uint16
+		var holders []holder
+		switch n.lane {
+		case 0:
+		case sharedMark:
+			lanes, holders = x.shared(n)
+		default:
+			lanes, holders = []uint16{n.lane}, []holder{n.holder}
 		}
-		for _, h := range all {
-			pairs[h.lane-1]++
+		for k, h := range holders {
+			lane := lanes[k] - 1
+			pairs[lane]++
 			if !h.fast() {
-				lower[h.lane-1]++
+				lower[lane]++
 			}
-			if at, _ := x.byNameOf(h.lane-1, h.hash); at != i {
-				t.Fatalf("node %d is not found by the name of lane %d", i, h.lane-1)
+			if at, _ := x.byNameOf(lane, h.name()); at != i {
+				t.Fatalf("node %d is not found by the name of lane %d", i, lane)
 			}
-			if n.parent != 0 && !x.lanes[h.lane-1].dead {
-				next[[2]uint64{uint64(x.nodes.at(n.parent).key), uint64(h.lane)}]++
+			if n.parent != 0 && !x.lanes[lane].dead {
+				next[[2]uint64{uint64(x.nodes.at(n.parent).key), uint64(lane) + 1}]++
 			}
 		}
 	}

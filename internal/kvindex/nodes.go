@@ -6,19 +6,23 @@ import "github.com/warmpath/warmpath/internal/prefix"
 // pages that never move and are numbered from 1, so that 32 bits name one and the garbage collector has nothing to follow.
 type node struct {
 	key    prefix.Key
-	holder        // the only one; of a shared block: lane is sharedMark, hash the number of its list, next the length of it
+	holder        // the only one; of a shared block: its list's number, and next the length of it
+	lane   uint16 // of the only holder, its number + 1; 0 nobody, sharedMark several
+	stamp  uint16 // the clock when the block was last stored or matched
 	parent uint32 // 0: a first block
 	kids   uint32 // nodes right behind this one
 }
 
-// holder says that one lane holds a block. In a node it has 24 bytes with the node's stamp, in a list the stamp is not used.
+// holder says how one lane holds a block.
 type holder struct {
-	hash   uint64 // what the engine calls the block
-	lane   uint16 // number + 1; 0 nobody
-	next   uint16 // blocks right behind this one that the same lane holds; nextMax stays so
-	copies uint16 // by tier, see shift
-	stamp  uint16 // the clock when the block was last stored or matched
+	low, high uint32 // what the engine calls the block; apart, so that lists need 12 bytes for one
+	next      uint16 // blocks right behind this one that the same lane holds; nextMax stays so
+	copies    uint16 // by tier, see shift
 }
+
+func (h *holder) name() uint64 { return uint64(h.high)<<32 | uint64(h.low) }
+
+func (h *holder) setName(name uint64) { h.low, h.high = uint32(name), uint32(name>>32) }
 
 const (
 	nodeBytes  = 32
@@ -88,21 +92,27 @@ func (n *nodes) give(i uint32) {
 
 func (n *nodes) bytes() int64 { return int64(len(n.pages)) * (pageNodes*nodeBytes + 8) }
 
-// lists keep the holders of blocks that several lanes hold: runs of holders in a few sizes, each size with chunks of its own.
+// lists keep the holders of blocks that several lanes hold: runs in a few sizes, each size with chunks of its own. A run's lanes lie
+// together, since a search looks at them alone.
 type lists struct {
 	classes [listClasses]listClass
 	bytes   int64
 }
 
 type listClass struct {
-	chunks [][]holder
+	chunks []chunk
 	free   []uint32
 	given  uint32
 }
 
+type chunk struct {
+	lanes   []uint16 // number + 1
+	holders []holder
+}
+
 const (
 	listClasses  = 22 // up to 3,072 holders
-	holderBytes  = 16
+	holderBytes  = 12 + 2
 	chunkHolders = 1024
 )
 
@@ -115,12 +125,11 @@ func chunkRuns(class int) uint32 { return uint32(max(1, chunkHolders/listSize(cl
 func listNumber(class int, i uint32) uint64 { return uint64(class)<<32 | uint64(i) }
 
 // run returns the whole list of that number, used places first.
-func (l *lists) run(number uint64) []holder {
+func (l *lists) run(number uint64) ([]uint16, []holder) {
 	class, i := int(number>>32), uint32(number)
-	size := listSize(class)
-	runs := chunkRuns(class)
-	at := int(i%runs) * size
-	return l.classes[class].chunks[i/runs][at : at+size : at+size]
+	size, runs := listSize(class), chunkRuns(class)
+	c, at := &l.classes[class].chunks[i/runs], int(i%runs)*size
+	return c.lanes[at : at+size : at+size], c.holders[at : at+size : at+size]
 }
 
 func (l *lists) take(class int) uint64 {
@@ -131,8 +140,9 @@ func (l *lists) take(class int) uint64 {
 		return listNumber(class, i)
 	}
 	if runs := int(chunkRuns(class)); int(c.given) >= len(c.chunks)*runs {
-		c.chunks = append(c.chunks, make([]holder, runs*listSize(class)))
-		l.bytes += int64(runs * listSize(class) * holderBytes)
+		n := runs * listSize(class)
+		c.chunks = append(c.chunks, chunk{make([]uint16, n), make([]holder, n)})
+		l.bytes += int64(n * holderBytes)
 	}
 	c.given++
 	return listNumber(class, c.given-1)
@@ -143,12 +153,21 @@ func (l *lists) give(number uint64) {
 	c.free = append(c.free, uint32(number))
 }
 
-// holders of a node, in no order. The slice is valid until a holder of the node comes or goes.
-func (x *Index) holders(n *node) []holder {
-	if n.lane == sharedMark {
-		return x.lists.run(n.hash)[:n.next]
-	}
-	return nil
+// move copies a list's first n holders into one of another class, and gives the old one back.
+func (l *lists) move(number uint64, class, n int) uint64 {
+	to := l.take(class)
+	lanes, holders := l.run(number)
+	newLanes, newHolders := l.run(to)
+	copy(newLanes, lanes[:n])
+	copy(newHolders, holders[:n])
+	l.give(number)
+	return to
+}
+
+// shared returns the lanes (number + 1) and holders of a node that several have. The slices are valid until one comes or goes.
+func (x *Index) shared(n *node) ([]uint16, []holder) {
+	lanes, holders := x.lists.run(n.name())
+	return lanes[:n.next], holders[:n.next]
 }
 
 // find returns how lane holds the node, or nil.
@@ -159,70 +178,63 @@ func (x *Index) find(n *node, lane uint16) *holder {
 	if n.lane != sharedMark {
 		return nil
 	}
-	list := x.lists.run(n.hash)[:n.next]
-	for i := range list {
-		if list[i].lane == lane+1 {
-			return &list[i]
+	lanes, holders := x.shared(n)
+	for i, l := range lanes {
+		if l == lane+1 {
+			return &holders[i]
 		}
 	}
 	return nil
 }
 
 // add makes a lane that does not hold the node one of its holders.
-func (x *Index) add(n *node, h holder) *holder {
+func (x *Index) add(n *node, lane uint16, h holder) {
 	if n.lane == 0 {
-		h.stamp = n.stamp
-		n.holder = h
-		return &n.holder
+		n.holder, n.lane = h, lane+1
+		return
 	}
 	if n.lane != sharedMark {
 		number := x.lists.take(0)
-		list := x.lists.run(number)
-		list[0], list[1] = n.holder, h
-		n.holder = holder{hash: number, lane: sharedMark, next: 2, stamp: n.stamp}
-		return &list[1]
-	}
-	list := x.lists.run(n.hash)
-	if int(n.next) == len(list) {
-		number := x.lists.take(int(n.hash>>32) + 1)
-		longer := x.lists.run(number)
-		copy(longer, list)
-		x.lists.give(n.hash)
-		n.hash, list = number, longer
-	}
-	at := &list[n.next]
-	*at = h
-	n.next++
-	return at
-}
-
-// remove takes a lane that holds the node out of its holders. One that is left moves back into the node; a list that is down to half of
-// the next smaller size moves there.
-func (x *Index) remove(n *node, lane uint16) {
-	if n.lane != sharedMark {
-		n.holder = holder{stamp: n.stamp}
+		lanes, holders := x.lists.run(number)
+		lanes[0], holders[0] = n.lane, n.holder
+		lanes[1], holders[1] = lane+1, h
+		n.holder, n.lane = holder{next: 2}, sharedMark
+		n.setName(number)
 		return
 	}
-	list := x.lists.run(n.hash)
-	last := int(n.next) - 1
-	for i := range list[:last] {
-		if list[i].lane == lane+1 {
-			list[i] = list[last]
+	number := n.name()
+	lanes, holders := x.lists.run(number)
+	if int(n.next) == len(lanes) {
+		number = x.lists.move(number, int(number>>32)+1, len(lanes))
+		lanes, holders = x.lists.run(number)
+		n.setName(number)
+	}
+	lanes[n.next], holders[n.next] = lane+1, h
+	n.next++
+}
+
+// remove takes a lane that holds the node out of its holders. One that is left moves back into the node; a list that is down to what the
+// second smaller size holds moves there.
+func (x *Index) remove(n *node, lane uint16) {
+	if n.lane != sharedMark {
+		n.holder, n.lane = holder{}, 0
+		return
+	}
+	lanes, holders := x.shared(n)
+	last := len(lanes) - 1
+	for i, l := range lanes {
+		if l == lane+1 {
+			lanes[i], holders[i] = lanes[last], holders[last]
 			break
 		}
 	}
 	n.next--
-	class := int(n.hash >> 32)
-	switch {
-	case n.next == 1:
-		only := list[0]
-		only.stamp = n.stamp
-		x.lists.give(n.hash)
-		n.holder = only
-	case class > 1 && int(n.next) <= listSize(class-2):
-		number := x.lists.take(class - 2)
-		copy(x.lists.run(number), list[:n.next])
-		x.lists.give(n.hash)
-		n.hash = number
+	number := n.name()
+	switch class := int(number >> 32); {
+	case last == 1:
+		n.holder, n.lane = holders[0], lanes[0]
+		x.lists.give(number)
+	case class > 1 && last <= listSize(class-2):
+		n.setName(x.lists.move(number, class-2, last))
 	}
 }

@@ -57,7 +57,7 @@ func (x *Index) fillHole(l *lane, key prefix.Key) uint16 {
 // drop ends lane n's hold on node i.
 func (x *Index) drop(n uint16, i uint32, h *holder) {
 	l, at := &x.lanes[n], x.nodes.at(i)
-	x.byName.take(mix(h.hash, l.salt), i)
+	x.byName.take(mix(h.name(), l.salt), i)
 	behind := h.next
 	if !h.fast() {
 		l.lower--
@@ -76,7 +76,12 @@ func (x *Index) drop(n uint16, i uint32, h *holder) {
 			x.setHole(l, at.key, behind)
 		}
 		if at.parent != 0 {
-			x.unfollow(n, x.nodes.at(at.parent))
+			parent := x.nodes.at(at.parent)
+			x.unfollow(n, parent)
+			if parent.lane == n+1 && parent.next == 0 { // engines give chains up from their ends: this one is probably next
+				x.byKey.warm(mix(uint64(parent.key), 0))
+				x.byName.warm(mix(parent.name(), l.salt))
+			}
 		}
 	}
 	x.release(i)
@@ -141,12 +146,12 @@ func (x *Index) sweep(nodes int) {
 
 func (x *Index) sweepShared(n *node) {
 	for j := 0; n.lane == sharedMark && j < int(n.next); {
-		h := &x.holders(n)[j]
-		if !x.lanes[h.lane-1].dead {
+		lanes, holders := x.shared(n)
+		if lane := lanes[j] - 1; x.lanes[lane].dead {
+			x.drop(lane, x.hand, &holders[j])
+		} else {
 			j++
-			continue
 		}
-		x.drop(h.lane-1, x.hand, h)
 	}
 	if n.lane != 0 && n.lane != sharedMark && x.lanes[n.lane-1].dead {
 		x.drop(n.lane-1, x.hand, &n.holder)
@@ -201,12 +206,12 @@ func (x *Index) evictFrom(i, keep uint32) (pairs int) {
 		}
 		parent, last := n.parent, false
 		for !last {
-			last = n.lane != sharedMark
-			h := &n.holder
-			if !last {
-				h = &x.holders(n)[n.next-1]
+			if last = n.lane != sharedMark; last {
+				x.drop(n.lane-1, i, &n.holder)
+			} else {
+				lanes, holders := x.shared(n)
+				x.drop(lanes[n.next-1]-1, i, &holders[n.next-1])
 			}
-			x.drop(h.lane-1, i, h)
 			x.counts.Evicted++
 			pairs++
 		}

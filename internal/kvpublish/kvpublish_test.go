@@ -36,7 +36,6 @@ type house struct {
 	pub   *Publisher
 	feed  *kvfeed.Manager
 	index *kvindex.Index
-	body  []byte
 }
 
 func newHouse(t *testing.T, kvTokens int) *house {
