@@ -124,8 +124,9 @@ func (o *policyOptions) run(ctx context.Context, c *contest.Contest, stdout, std
 	if !c.Whole() {
 		fmt.Fprintln(out, "a part of the points, seeds or policies: no verdict")
 	}
-	fmt.Fprintf(stderr, "%d runs, %.1f virtual hours, in %v; %v of a processor\n", len(runs), sweep.Virtual(runs).Hours(),
-		time.Since(began).Round(time.Second), contest.Took(runs).Round(time.Second))
+	processors, memory := ownUsage()
+	fmt.Fprintf(stderr, "%d runs, %.1f virtual hours, in %v, with %v of processors and %d MB of memory\n", len(runs), sweep.Virtual(runs).Hours(),
+		time.Since(began).Round(time.Second), processors.Round(time.Second), memory>>20)
 	if o.json {
 		if err := json.NewEncoder(stdout).Encode(j); err != nil {
 			return err

@@ -101,8 +101,9 @@ func (p *replayPlan) replay(ctx context.Context, stdout, stderr io.Writer) error
 		return fmt.Errorf("interrupted after %d of %d runs", done, len(runs))
 	}
 	if !p.options.quiet {
+		_, memory := ownUsage()
 		fmt.Fprintf(stderr, "%d runs, %.1f virtual hours, in %v, with %d MB of memory\n", len(runs), sweep.Virtual(runs).Hours(),
-			time.Since(began).Round(100*time.Millisecond), ownPeakBytes()>>20)
+			time.Since(began).Round(100*time.Millisecond), memory>>20)
 	}
 	return nil
 }
@@ -152,13 +153,13 @@ func progress(w io.Writer, name string, runs []*sweep.Run, began time.Time) (sto
 	return func() { close(end); <-ended }
 }
 
-// ownPeakBytes is the most memory that this process has had so far.
-func ownPeakBytes() int64 {
+// ownUsage is the time on processors and the most memory that this process has had so far.
+func ownUsage() (processors time.Duration, peak int64) {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
+		return 0, 0
 	}
-	return peakBytes(&u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), peakBytes(&u)
 }
 
 // peakBytes is the most memory that a process has had, which only macOS tells in bytes.

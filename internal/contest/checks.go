@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/sim"
@@ -277,12 +276,4 @@ func (j *Judgement) late() {
 // Passed says that all checks do.
 func (j *Judgement) Passed() bool {
 	return !slices.ContainsFunc(j.Checks, func(c Check) bool { return !c.Pass })
-}
-
-// Took is the time on a processor of all runs.
-func Took(runs []*sweep.Run) (sum time.Duration) {
-	for _, r := range runs {
-		sum += r.Took
-	}
-	return sum
 }
