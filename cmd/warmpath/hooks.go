@@ -131,8 +131,9 @@ func (r *router) logDecision(f *proxy.Facts) {
 		d.Worker, d.Hit = w.ID, f.Decision.Hit.String()
 	}
 	for _, row := range f.Decision.Rows {
-		d.Rows = append(d.Rows, declog.Row{Worker: row.ID, MatchedTokens: row.MatchedTokens, QueuedSeconds: row.QueuedSeconds, PrefillSeconds: row.PrefillSeconds,
-			Price: row.Price, DecodeSeconds: row.DecodeSeconds, BatchSeconds: row.BatchSeconds, TotalSeconds: row.TotalSeconds, InFlight: row.InFlight, Why: row.Why})
+		d.Rows = append(d.Rows, declog.Row{Worker: row.ID, MatchedTokens: row.MatchedTokens, QueuedSeconds: row.QueuedSeconds,
+			WaitPriceSeconds: row.WaitPriceSeconds, PrefillSeconds: row.PrefillSeconds, DelaySeconds: row.DelaySeconds, Price: row.Price,
+			DecodeSeconds: row.DecodeSeconds, BatchSeconds: row.BatchSeconds, DisplacedSeconds: row.DisplacedSeconds, TotalSeconds: row.TotalSeconds, InFlight: row.InFlight, Why: row.Why})
 	}
 	for _, t := range f.Failed {
 		d.Tries = append(d.Tries, declog.Try{Worker: t.Worker, Class: t.Class, Status: t.Status})

@@ -72,16 +72,19 @@ type Record struct {
 
 // Row is one candidate as it was scored. Seconds are engine time.
 type Row struct {
-	Worker         string  `json:"worker"`
-	MatchedTokens  int     `json:"matched_tokens,omitempty"`
-	QueuedSeconds  float64 `json:"queued_seconds,omitempty"`
-	PrefillSeconds float64 `json:"prefill_seconds,omitempty"`
-	Price          float64 `json:"price,omitempty"` // phi, requests delayed by a second of prefill
-	DecodeSeconds  float64 `json:"decode_seconds,omitempty"`
-	BatchSeconds   float64 `json:"batch_seconds,omitempty"`
-	TotalSeconds   float64 `json:"total_seconds,omitempty"`
-	InFlight       int     `json:"in_flight,omitempty"`
-	Why            string  `json:"why,omitempty"` // the filter that put it out
+	Worker           string  `json:"worker"`
+	MatchedTokens    int     `json:"matched_tokens,omitempty"`
+	QueuedSeconds    float64 `json:"queued_seconds,omitempty"`
+	WaitPriceSeconds float64 `json:"wait_price_seconds,omitempty"` // what a wait costs besides
+	PrefillSeconds   float64 `json:"prefill_seconds,omitempty"`
+	DelaySeconds     float64 `json:"delay_seconds,omitempty"` // by which the prefill makes steps longer
+	Price            float64 `json:"price,omitempty"`         // phi, requests that wait for them
+	DecodeSeconds    float64 `json:"decode_seconds,omitempty"`
+	BatchSeconds     float64 `json:"batch_seconds,omitempty"`
+	DisplacedSeconds float64 `json:"displaced_seconds,omitempty"`
+	TotalSeconds     float64 `json:"total_seconds,omitempty"`
+	InFlight         int     `json:"in_flight,omitempty"`
+	Why              string  `json:"why,omitempty"` // the filter that put it out
 }
 
 // Try is an attempt that failed.

@@ -27,10 +27,12 @@ type owed struct {
 	booked        time.Duration
 	shared        map[uint64]share
 
-	queue     list // prefilling, in the order of dispatch
-	headSince time.Time
-	silent    list // not streamed, past their predicted first token, in that order
-	alive     time.Time
+	queue      list // prefilling, in the order of dispatch
+	headSince  time.Time
+	queueSince time.Time     // when the queue was last found empty
+	queueTime  time.Duration // for how long it was not, before that
+	silent     list          // not streamed, past their predicted first token, in that order
+	alive      time.Time
 
 	residence      float64
 	residenceCount int
@@ -89,6 +91,16 @@ func (w *Worker) Load(now time.Time) Load {
 		l.KVFreeTokens = max(0, w.info.KVTokensMax-l.KVHeldTokens)
 	}
 	return l
+}
+
+// PrefillTime is for how long, in all until now, at least one of our requests there had not had its first token.
+func (w *Worker) PrefillTime(now time.Time) time.Duration {
+	w.settle(now)
+	o := &w.owed
+	if o.queue.head == nil {
+		return o.queueTime
+	}
+	return o.queueTime + max(0, now.Sub(o.queueSince))
 }
 
 // InFlight is the number of requests reserved and not released: Load's, without the rest.
@@ -163,4 +175,7 @@ func (w *Worker) leaveQueue(r *Reservation, at time.Time) {
 	o.pendingTokens -= r.uncached
 	o.booked -= r.booked
 	o.headSince = at
+	if o.queue.head == nil {
+		o.queueTime += max(0, at.Sub(o.queueSince))
+	}
 }

@@ -86,7 +86,7 @@ func (f *Fleet) Reserve(w *Worker, n Need, now time.Time) *Reservation {
 	if o.queue.tail != nil {
 		o.queue.tail.crowded = true
 	} else {
-		o.headSince = now
+		o.headSince, o.queueSince = now, now
 	}
 	r.first = o.inFlight == 0
 	w.reserved++

@@ -21,6 +21,7 @@ type Course struct {
 	prefill time.Duration // and took so long
 	batch   fleet.Load    // of the worker at the first token
 	alone   bool          // nobody else was on the worker from beginning to end
+	beside  time.Duration // of its decoding, in which others prefilled there; until it ends, minus the worker's time before
 }
 
 // Lesson is what a finished request teaches.
@@ -60,6 +61,7 @@ func (c *Course) Reservation() *fleet.Reservation { return c.reservation }
 func (c *Course) FirstToken(now time.Time) {
 	c.clean, c.prefill = c.reservation.FirstToken(now)
 	c.batch = c.worker.Load(now)
+	c.beside = -c.worker.PrefillTime(now)
 }
 
 // Release ends the request; later calls change nothing. A prompt that was entered as expected and never computed, for all that is known,
@@ -67,6 +69,9 @@ func (c *Course) FirstToken(now time.Time) {
 func (s *Scheduler) Release(c *Course, chain prefix.Chain, now time.Time, o fleet.Outcome, computed bool) {
 	c.alone = c.reservation.Alone()
 	released := c.reservation.Release(now, o)
+	if released {
+		c.beside += c.worker.PrefillTime(now)
+	}
 	if released && !computed && s.index != nil && !c.worker.Gone() {
 		s.index.Withdraw(c.worker.Slot, chain, c.matchedBlocks)
 	}
@@ -106,7 +111,9 @@ func (s *Scheduler) trust(c *Course, l *Lesson) {
 }
 
 // learnSpeed learns the worker's timing from a stream that had it to itself in prefill, and from the median gap of its tokens: the
-// gaps in which another prefill ran are outliers of the median, not the worker's decode speed.
+// gaps in which another prefill ran are outliers of the median, not the worker's decode speed. Where others prefilled for most of the
+// time they are the median itself, so that nothing is learned: a worker that is crowded for a while would look slow for good, and its
+// siblings would draw a queue.
 func (s *Scheduler) learnSpeed(c *Course, l *Lesson) {
 	m, uncached := s.book.Of(c.worker), l.PromptTokens-l.CachedTokens
 	if !l.Streamed {
@@ -122,7 +129,7 @@ func (s *Scheduler) learnSpeed(c *Course, l *Lesson) {
 	if c.clean {
 		m.LearnPrefill(uncached, l.CachedTokens, c.prefill.Seconds())
 	}
-	if len(l.Gaps) < gapsMin {
+	if len(l.Gaps) < gapsMin || 2*c.beside > l.Ended.Sub(l.FirstToken) {
 		return
 	}
 	gaps := slices.Clone(l.Gaps[:min(len(l.Gaps), gapsMax)])

@@ -252,8 +252,11 @@ func (c *scene) place(line string) string {
 		c.t.Errorf("reserved on %s, chose %s, first row %s", r.Worker().ID, d.Worker.ID, d.Rows[0].ID)
 	}
 	for _, row := range d.Rows {
-		fmt.Fprintf(&b, "%-2s held %5d  Q %.3f  w %.3f  phi %.2f  decode %.3f  batch %.3f  total %.3f  in flight %d", row.ID, row.MatchedTokens,
-			row.QueuedSeconds, row.PrefillSeconds, row.Price, row.DecodeSeconds, row.BatchSeconds, row.TotalSeconds, row.InFlight)
+		fmt.Fprintf(&b, "%-2s held %5d  Q %.3f  w %.3f  v %.3f  phi %.2f  decode %.3f  batch %.3f  total %.3f  in flight %d", row.ID, row.MatchedTokens,
+			row.QueuedSeconds, row.PrefillSeconds, row.DelaySeconds, row.Price, row.DecodeSeconds, row.BatchSeconds, row.TotalSeconds, row.InFlight)
+		if row.DisplacedSeconds > 0 {
+			fmt.Fprintf(&b, "  displaced %.3f", row.DisplacedSeconds)
+		}
 		if row.Score != row.TotalSeconds {
 			fmt.Fprintf(&b, "  score %.3f", row.Score)
 		}

@@ -55,10 +55,8 @@ func warmCost(s *Scheduler, req *Request) (int, string) {
 	return s.least(req, func(c *candidate) float64 { return c.total }, tieSeconds, tieShare), reasonCost
 }
 
-// least scores every candidate and returns one of the least. Within max(seconds, share of the least) all tie. Among those, for a policy
-// that knows the cache (warm), a clearly longer match wins; then the least burden of others; then the fewest in flight; then chance.
-// Match and burden go first because 2 % of a long answer is a prefill of a thousand tokens: left to the in-flight count, it would give
-// up hits and queue behind prefills all day. On idle workers neither tells anything, and chance decides.
+// least scores every candidate and returns one of the least: all within max(seconds, share of the least) tie, and then the fewest in
+// flight, and then chance decide. For a policy that knows the cache (warm), tied ones are preferred first.
 func (s *Scheduler) least(warm *Request, score func(*candidate) float64, seconds, share float64) int {
 	bound := math.Inf(1)
 	for i := range s.cands {
@@ -70,26 +68,17 @@ func (s *Scheduler) least(warm *Request, score func(*candidate) float64, seconds
 		}
 	}
 	bound += max(seconds, share*math.Abs(bound))
-	longest, lightest := 0, math.Inf(1)
-	j := judgement{tokens: math.MaxInt}
-	if warm != nil {
-		j.tokens = warm.PromptTokens
-		for i := range s.cands {
-			if c := &s.cands[i]; c.out == in && !(c.score > bound) {
-				longest = max(longest, c.cached)
-			}
-		}
-		for i := range s.cands {
-			if c := &s.cands[i]; c.out == in && !(c.score > bound) && !j.clearly(longest, c.cached) {
-				lightest = min(lightest, c.burden)
-			}
-		}
+	for i := range s.cands {
+		c := &s.cands[i]
+		c.tied = c.out == in && !(c.score > bound)
 	}
-	lightest += max(seconds, share*lightest)
+	if warm != nil {
+		s.prefer(warm.PromptTokens, seconds, share)
+	}
 	chosen, equals, fewest := 0, 0, math.Inf(1)
 	for i := range s.cands {
 		c := &s.cands[i]
-		if c.out != in || c.score > bound || c.inFlight > fewest || j.clearly(longest, c.cached) || (warm != nil && c.burden > lightest) {
+		if !c.tied || c.inFlight > fewest {
 			continue
 		}
 		if c.inFlight < fewest {
@@ -101,4 +90,39 @@ func (s *Scheduler) least(warm *Request, score func(*candidate) float64, seconds
 		}
 	}
 	return chosen
+}
+
+// prefer leaves of the tied those that hold clearly more; of these, where the prompt displaces what is oldest, since nobody but the
+// router decides what the fleet as a whole forgets; of these, while there is room or nobody's capacity is known, those where others are
+// burdened least. It goes before the number in flight because 2 % of a long answer is a prefill of a thousand tokens: left to that number,
+// it would give up hits and queue behind prefills all day, and forget parked conversations for prompts that had better places.
+func (s *Scheduler) prefer(tokens int, seconds, share float64) {
+	j := judgement{tokens: tokens}
+	longest, lightest := 0, math.Inf(1)
+	var oldest *candidate
+	for i := range s.cands {
+		if c := &s.cands[i]; c.tied {
+			longest = max(longest, c.cached)
+		}
+	}
+	for i := range s.cands {
+		if c := &s.cands[i]; c.tied {
+			if c.tied = !j.clearly(longest, c.cached); c.tied && (oldest == nil || c.older(oldest)) {
+				oldest = c
+			}
+		}
+	}
+	for i := range s.cands {
+		if c := &s.cands[i]; c.tied {
+			if c.tied = !oldest.older(c); c.tied {
+				lightest = min(lightest, c.burden)
+			}
+		}
+	}
+	lightest += max(seconds, share*lightest)
+	for i := range s.cands {
+		if c := &s.cands[i]; c.tied {
+			c.tied = !(c.burden > lightest)
+		}
+	}
 }

@@ -7,9 +7,10 @@
 //
 // warm-cost, the default policy, takes the least of what the placement costs this request and the others, in seconds:
 //
-//	(1+min(phi,2.5)) * Q + (1+phi) * w   wait before its prefill, its own prefill, and what that prefill delays
+//	(1+min(phi,2.5)) * Q + w + phi * v   wait before its prefill, its own prefill, and what that prefill delays
 //	+ G * (d0 + d1*(B+1) + d2*(KV+L))    its own decoding among those already there
 //	+ G * B * (d1 + d2*L)                what its presence in the batch costs them
+//	+ reuse * b*u * youth                what it displaces from the cache
 package sched
 
 import (
@@ -73,18 +74,21 @@ func (h Hit) String() string {
 
 // Row is one candidate as it was scored. The seconds are engine time, worked out under every policy alike.
 type Row struct {
-	Worker         *fleet.Worker `json:"-"`
-	ID             string        `json:"worker"`
-	MatchedTokens  int           `json:"matched_tokens"`
-	QueuedSeconds  float64       `json:"queued_seconds"`  // Q
-	PrefillSeconds float64       `json:"prefill_seconds"` // w
-	Price          float64       `json:"price"`           // phi
-	DecodeSeconds  float64       `json:"decode_seconds"`
-	BatchSeconds   float64       `json:"batch_seconds"`
-	TotalSeconds   float64       `json:"total_seconds"`
-	Score          float64       `json:"score"` // by the policy in force; the least wins
-	InFlight       int           `json:"in_flight"`
-	Why            string        `json:"why,omitempty"` // the filter that put it out
+	Worker           *fleet.Worker `json:"-"`
+	ID               string        `json:"worker"`
+	MatchedTokens    int           `json:"matched_tokens"`
+	QueuedSeconds    float64       `json:"queued_seconds"`     // Q
+	WaitPriceSeconds float64       `json:"wait_price_seconds"` // min(phi, 2.5) * Q
+	PrefillSeconds   float64       `json:"prefill_seconds"`    // w
+	DelaySeconds     float64       `json:"delay_seconds"`      // v
+	Price            float64       `json:"price"`              // phi
+	DecodeSeconds    float64       `json:"decode_seconds"`
+	BatchSeconds     float64       `json:"batch_seconds"`
+	DisplacedSeconds float64       `json:"displaced_seconds"`
+	TotalSeconds     float64       `json:"total_seconds"`
+	Score            float64       `json:"score"` // by the policy in force; the least wins
+	InFlight         int           `json:"in_flight"`
+	Why              string        `json:"why,omitempty"` // the filter that put it out
 }
 
 // Decision says who was chosen and why. It is the caller's to keep.
@@ -230,7 +234,7 @@ func (s *Scheduler) place(now time.Time, req *Request) (Decision, *fleet.Reserva
 		return Decision{Policy: s.policy}, nil, err
 	}
 	relaxed := s.soften(now, req)
-	j := s.judge(req)
+	j := s.judge(now, req)
 	s.score(j)
 	chosen, reason := s.choose(now, req)
 	d := s.explain(chosen, reason, relaxed, j)
@@ -239,7 +243,9 @@ func (s *Scheduler) place(now time.Time, req *Request) (Decision, *fleet.Reserva
 	r := s.fleet.Reserve(c.worker, c.need(j), now)
 	s.seen.add(c.uncached, c.cached, j.output)
 	s.turn++
-	s.slot(c.worker).turn = s.turn
+	l := s.slot(c.worker)
+	l.turn = s.turn
+	l.fill.put(now, int64(c.uncached)+int64(j.output), int64(c.worker.KVTokensMax()))
 	if s.index != nil && len(req.Chain.Keys) > 0 && req.Held == nil {
 		d.Entered = s.index.EnterHead(c.worker.Slot, req.Chain, now.UnixNano(), s.enterMax)
 	}

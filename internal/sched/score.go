@@ -3,7 +3,9 @@ package sched
 import (
 	"math"
 	"slices"
+	"time"
 
+	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/fleet"
 )
 
@@ -35,9 +37,13 @@ type candidate struct {
 	booking    float64 // w without the floor of a step: those that wait share the step
 	others     float64 // part of the time to the first token that is neither queued prefill nor its own
 
-	queued, prefill, price, decode, batch, total float64
-	burden                                       float64 // the part of total that is due to others there, 0 on an idle worker
-	score                                        float64
+	age, filled float64 // of what its prompt would displace there, see fill
+
+	queued, waitPrice, prefill, delay, price, decode, batch, displaced, total float64
+
+	burden float64 // the part of total that is due to others there, 0 on an idle worker
+	score  float64
+	tied   bool // with the least score
 }
 
 // scored reports whether the candidate passed the hard filters: those that a soft one put out are scored too, to be explained.
@@ -48,6 +54,7 @@ type slot struct {
 	worker *fleet.Worker
 	idHash uint64
 	turn   uint64 // when it was chosen last; 0 never
+	fill   fill
 }
 
 // means is the mean request, of which other routers' are assumed to be.
@@ -73,20 +80,33 @@ type judgement struct {
 	running     float64 // foreign requests where telemetry is unknown: the mean of those known
 	waiting     float64
 	context     float64 // mean context of a request in flight
+	reuse       float64 // share of recent prompts that was cached
+	oldest      float64 // age of what is displaced where that is oldest
 	bestMatched int
 }
 
+// reuse is the share of recent prompts' tokens that was cached: as likely is what a prompt displaces to be asked for again.
+func (m *means) reuse() float64 {
+	if m.cached == 0 {
+		return 0
+	}
+	return m.cached / (m.cached + m.uncached)
+}
+
 // judge matches the prompt and takes the means that scores refer to.
-func (s *Scheduler) judge(req *Request) judgement {
+func (s *Scheduler) judge(now time.Time, req *Request) judgement {
 	j := judgement{tokens: max(req.PromptTokens, 0), streamed: req.Streamed}
 	if req.Generates {
 		j.output = s.expect(req)
 	}
+	j.reuse = s.seen.reuse()
 	s.match(req, &j)
 	var known, left, flights, contexts float64
 	for i := range s.cands {
 		if c := &s.cands[i]; c.out == in {
 			left++
+			c.age, c.filled = s.slot(c.worker).fill.age(now)
+			j.oldest = max(j.oldest, c.age)
 			flights += float64(c.load.InFlight)
 			contexts += float64(c.load.ContextTokens)
 			if c.load.ForeignKnown {
@@ -184,7 +204,9 @@ func (s *Scheduler) weigh(c *candidate, j *judgement) {
 	c.inFlight = b
 	c.prefill = k.Prefill(c.uncached, c.cached)
 	c.booking = k.A + k.B*u + k.C*(u*(u+2*h))
+	c.delay = c.lengthens(k)
 	c.price = min(j.inFlight, priceSteepest*b+1)
+	c.displaced = j.reuse * k.B * u * c.young(j)
 	c.decode = j.output * k.Step(b+1, kv+tokens)
 	c.batch = j.output * b * (k.D1 + k.D2*tokens)
 	room := s.waitForRoom(c, j)
@@ -201,11 +223,28 @@ func (s *Scheduler) weigh(c *candidate, j *judgement) {
 		}
 		c.queued += waiting * mean
 	}
-	c.total = c.queued + min(c.price, waitPriceMax)*c.load.QueuedSeconds + (1+c.price)*c.prefill + c.decode + c.batch
+	c.waitPrice = min(c.price, waitPriceMax) * c.load.QueuedSeconds
+	c.total = c.queued + c.waitPrice + c.prefill + c.price*c.delay + c.decode + c.batch + c.displaced
 	c.burden = c.queued + c.batch + j.output*(k.D1*b+k.D2*kv)
 	if math.IsNaN(c.total) {
 		c.total = math.Inf(1)
 	}
+}
+
+// lengthens is by how much the prefill makes the engine's steps longer. A step takes the longer of its floor and its prompt tokens, so
+// that a short prompt rides along with decoding for nothing, and the second one in the same step does not.
+func (c *candidate) lengthens(k cost.Constants) float64 {
+	own := k.B * float64(c.uncached)
+	pending := min(c.load.QueuedSeconds, k.B*chunkTokens)
+	return c.booking - own + max(k.D0, pending+own) - max(k.D0, pending)
+}
+
+// young is how much younger what it displaces is than on the worker where that is oldest: 0 the oldest, towards 1 the youngest.
+func (c *candidate) young(j *judgement) float64 {
+	if c.age >= j.oldest { // both may be infinite
+		return 0
+	}
+	return 1 - c.age/j.oldest
 }
 
 // waitForRoom is deficit * residence / held: what this request and those waiting there need beyond what is free, times the mean time a
@@ -327,8 +366,8 @@ func (s *Scheduler) before(a, b int) bool {
 func (c *candidate) row() Row {
 	return Row{
 		Worker: c.worker, ID: c.worker.ID,
-		MatchedTokens: c.cached, QueuedSeconds: c.queued, PrefillSeconds: c.prefill, Price: c.price,
-		DecodeSeconds: c.decode, BatchSeconds: c.batch, TotalSeconds: c.total, Score: c.score,
+		MatchedTokens: c.cached, QueuedSeconds: c.queued, WaitPriceSeconds: c.waitPrice, PrefillSeconds: c.prefill, Price: c.price,
+		DelaySeconds: c.delay, DecodeSeconds: c.decode, BatchSeconds: c.batch, DisplacedSeconds: c.displaced, TotalSeconds: c.total, Score: c.score,
 		InFlight: c.worker.InFlight(), Why: c.out.String(),
 	}
 }
