@@ -85,3 +85,26 @@ func BenchmarkApply(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkMatch looks up chains that 3 to 42 workers hold to seven depths: all in the processor's caches.
+func BenchmarkMatch(b *testing.B) {
+	for _, blocks := range []int{30, 6000} {
+		b.Run(fmt.Sprintf("blocks=%d", blocks), func(b *testing.B) {
+			s := newStream(New(Options{}))
+			var chains [][]prefix.Key
+			for c := range 16 {
+				keys, names := chain(blocks, uint64(c))
+				for w := range 3 + c%40 {
+					depth := blocks - w%7*blocks/30
+					s.x.Store(s.handles[w], 0, keys[:depth], names[:depth], GPU)
+				}
+				chains = append(chains, keys)
+			}
+			m, i := Match{}, 0
+			for b.Loop() {
+				m = s.x.Match(chains[i%len(chains)], m)
+				i++
+			}
+		})
+	}
+}

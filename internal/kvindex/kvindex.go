@@ -59,7 +59,7 @@ type Index struct {
 	lanes   []lane
 	slots   [SlotsMax]uint16 // lane + 1
 	live    laneSet          // lanes that are complete
-	nothing [SlotsMax]int32  // what Match says when no block is found: 0 for complete holdings, else -1
+	nothing []int32          // what Match says when no block is found: 0 for complete holdings, else -1
 	idle    []uint16
 	dying   int // lanes that nobody has and that still hold something
 	opened  uint64
@@ -109,9 +109,6 @@ func New(o Options) *Index {
 	o.BytesMax = max(o.BytesMax, bytesMin)
 	x := &Index{costMax: o.BytesMax - fixedBytes}
 	x.tick = int(max(256, x.costMax/(nodeCost+pairCost)/256))
-	for i := range x.nothing {
-		x.nothing[i] = -1
-	}
 	x.evict.age = 128 // what half of all that fits has been stored after
 	return x
 }
@@ -142,6 +139,9 @@ func (x *Index) Open(slot int) Handle {
 		x.lanes = append(x.lanes, l)
 	}
 	x.slots[slot] = n + 1
+	for len(x.nothing) <= slot {
+		x.nothing = append(x.nothing, -1)
+	}
 	return Handle{n + 1, l.salt}
 }
 

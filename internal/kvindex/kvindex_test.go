@@ -26,8 +26,13 @@ func open(x *Index, slot int) Handle {
 
 // depths of the first so many slots.
 func depths(x *Index, keys []prefix.Key, slots int) string {
+	var depth, fast []int32
 	m := x.Match(keys, Match{})
-	return fmt.Sprintf("%v%v", m.Depth[:slots], m.Fast[:slots])
+	for slot := range slots {
+		d, f := m.Of(slot)
+		depth, fast = append(depth, d), append(fast, f)
+	}
+	return fmt.Sprintf("%v%v", depth, fast)
 }
 
 func wantDepths(t *testing.T, x *Index, keys []prefix.Key, want string) {

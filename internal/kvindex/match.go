@@ -2,10 +2,18 @@ package kvindex
 
 import "github.com/warmpath/warmpath/internal/prefix"
 
-// Match is what the workers hold of one prompt. Both are indexed by slot.
+// Match is what the workers hold of one prompt. Both are indexed by slot, and as long as the highest slot that was ever opened asks for.
 type Match struct {
 	Depth []int32 // leading blocks in any tier; -1 where it is not known
 	Fast  []int32 // those of Depth that are in GPU memory: what is behind them must be loaded
+}
+
+// Of is what the worker in a slot holds; -1 and 0 where it is not known.
+func (m Match) Of(slot int) (depth, fast int32) {
+	if slot < 0 || slot >= len(m.Depth) {
+		return -1, 0
+	}
+	return m.Depth[slot], m.Fast[slot]
 }
 
 // Match answers how many leading blocks each worker holds, for all workers at once; m's memory is used again. It gallops along the keys
@@ -15,16 +23,14 @@ func (x *Index) Match(keys []prefix.Key, m Match) Match {
 	if cap(m.Depth) < SlotsMax || cap(m.Fast) < SlotsMax {
 		m = Match{make([]int32, SlotsMax), make([]int32, SlotsMax)}
 	}
-	m.Depth, m.Fast = m.Depth[:SlotsMax], m.Fast[:SlotsMax]
-	clear(m.Fast)
 	x.reading()
 	defer x.mu.Unlock()
-	copy(m.Depth, x.nothing[:])
-	words := (len(x.lanes) + 63) / 64
-	w := walk{x: x, keys: keys, words: words, m: m}
-	if len(keys) == 0 || words == 0 {
+	m.Depth, m.Fast = append(m.Depth[:0], x.nothing...), m.Fast[:len(x.nothing)]
+	clear(m.Fast)
+	if len(keys) == 0 || len(x.lanes) == 0 {
 		return m
 	}
+	w := walk{x: x, keys: keys, words: (len(x.lanes) + 63) / 64, m: m}
 	w.gallop()
 	return m
 }
@@ -37,44 +43,55 @@ type walk struct {
 	m     Match
 }
 
+// gallop looks at block 0, 1, 3, 7 and so on, and between two where the holders differ.
 func (w *walk) gallop() {
-	var now, ahead laneSet // holders of block at; of the block looked at
+	var now laneSet
+	w.readyAhead()
 	w.holders(0, &now)
 	intersect(&now, &w.x.live, w.words)
-	at, step, last := 0, 1, len(w.keys)-1
-	w.readyAhead()
-	for at < last && !now.empty(w.words) {
+	at, last := 0, len(w.keys)-1
+	for step := 1; at < last && !now.empty(w.words); step *= 2 {
+		var ahead laneSet
 		to := min(at+step, last)
 		w.holders(to, &ahead)
-		if intersect(&ahead, &now, w.words) {
-			at, step = to, 2*step
-			continue
+		if !intersect(&ahead, &now, w.words) {
+			w.between(at, to, &now, &ahead, 0)
 		}
-		for left := 0; to-at > 1; left-- {
-			if left == 0 {
-				w.readyBetween(at, to)
-				left = halvings
-			}
-			var middle laneSet
-			i := at + (to-at)/2
-			w.holders(i, &middle)
-			if intersect(&middle, &now, w.words) {
-				at = i
-			} else {
-				to, ahead = i, middle
-			}
-		}
-		w.report(&now, &ahead, at+1)
-		at, step, now = to, 1, ahead
+		at, now = to, ahead
 	}
 	w.report(&now, &laneSet{}, at+1)
 }
 
+// between finds where the lanes end that hold block from and not block to. levels is how many halvings ahead have been made ready.
+func (w *walk) between(from, to int, atFrom, atTo *laneSet, levels int) {
+	if to-from == 1 {
+		w.report(atFrom, atTo, to)
+		return
+	}
+	if levels == 0 {
+		levels = w.readyBetween(from, to)
+	}
+	middle := from + (to-from)/2
+	var here laneSet
+	w.holders(middle, &here)
+	if !intersect(&here, atFrom, w.words) {
+		w.between(from, middle, atFrom, &here, levels-1)
+	}
+	rest := *atTo
+	intersect(&rest, &here, w.words) // a lane with a hole in the middle ended before
+	for i := range w.words {
+		if here[i] != rest[i] {
+			w.between(middle, to, &here, &rest, levels-1)
+			return
+		}
+	}
+}
+
 // Look-ups wait for memory and for little else, one place after the other. So places that will or may be looked at are read beforehand, all
-// at once: those of the gallop, or all of a short chain; and of a bisection those of its next three steps.
+// at once: those of the gallop, or all of a short chain; and those of the next halvings, fewer when there is less between.
 const (
 	readyMax = 32
-	halvings = 3
+	halvings = 5
 )
 
 func (w *walk) readyAhead() {
@@ -94,22 +111,27 @@ func (w *walk) readyAhead() {
 	w.ready(at[:n])
 }
 
-func (w *walk) readyBetween(from, to int) {
-	if len(w.keys) <= readyMax || to-from <= 2 {
-		return
+func (w *walk) readyBetween(from, to int) (levels int) {
+	if len(w.keys) <= readyMax {
+		return halvings
 	}
-	var at [1<<halvings - 1]int32
-	w.ready(at[:middles(at[:], 0, from, to, halvings)])
+	levels = halvings
+	if to-from < 512 {
+		levels = 3
+	}
+	var at [readyMax]int32
+	w.ready(at[:middles(at[:], 0, from, to, levels)])
+	return levels
 }
 
-// middles writes the places at which a bisection between from and to may look within so many steps.
-func middles(at []int32, n, from, to, steps int) int {
-	if steps == 0 || to-from <= 1 {
+// middles writes the places at which so many halvings between from and to look.
+func middles(at []int32, n, from, to, levels int) int {
+	if levels == 0 || to-from <= 1 {
 		return n
 	}
 	middle := from + (to-from)/2
 	at[n] = int32(middle)
-	return middles(at, middles(at, n+1, from, middle, steps-1), middle, to, steps-1)
+	return middles(at, middles(at, n+1, from, middle, levels-1), middle, to, levels-1)
 }
 
 // ready reads what a look at each of the places will read, in three rounds: what one round finds is where the next one reads.
