@@ -62,7 +62,8 @@ type class struct {
 	logPrefill, logStep, lead float64
 	offPrefill, offStep       float64
 
-	version int // changes with all of this
+	observed int // by all members, ever
+	version  int // changes with all of this
 }
 
 // likely is the class a worker of unknown engine most likely belongs to: the largest of those that run its model. It would else be held
@@ -156,15 +157,18 @@ const classFollowMax = 16
 // The class's speed is what workers are held against, nothing that has to be exact.
 func (c *class) learned(m *Model) {
 	c.version++
+	c.observed++
+	m.observed = c.observed
 	c.clean = true
 	if n := m.prefill.n + m.step.n; n > 2*classVoteMax && n%min(len(c.members), classFollowMax) != 0 {
 		return
 	}
 	var prefills, steps, lead, offPrefills, offSteps average
 	for _, o := range c.members {
-		prefills.add(o.prefill.own, say(o.prefill.n))
-		steps.add(o.step.own, say(o.step.n))
-		lead.add(o.prefill.own-o.step.own, say(min(o.prefill.n, o.step.n)))
+		aged := 1 + o.missed()/classVoteMax
+		prefills.add(o.prefill.own, say(o.prefill.n)/aged)
+		steps.add(o.step.own, say(o.step.n)/aged)
+		lead.add(o.prefill.own-o.step.own, say(min(o.prefill.n, o.step.n))/aged)
 		offPrefills.add(o.prefill.deviation, o.prefill.tells())
 		offSteps.add(o.step.deviation, o.step.tells())
 	}

@@ -79,8 +79,10 @@ func (s *speed) tells() float64 {
 
 // lean returns what is believed: what the worker is held against, nothing of a difference within chance, and all of one of twice that
 // (firm thresholding, Gao and Bruce 1997; soft thresholding was rejected: it takes chance off every difference for good, and a worker
-// three times as slow as its siblings stayed one of 2.5 times). siblings is the deviation that the class has, 0 when none is known.
-func (s *speed) lean(against, siblings float64) float64 {
+// three times as slow as its siblings stayed one of 2.5 times). siblings is the deviation that the class has, 0 when none is known; missed
+// is how many observations each sibling made since the worker's last: what was seen long ago widens what may be chance, so that a worker
+// that once looked slow, and is avoided for it, is looked at again.
+func (s *speed) lean(against, siblings, missed float64) float64 {
 	if s.n < speedLeast {
 		return against
 	}
@@ -88,7 +90,8 @@ func (s *speed) lean(against, siblings float64) float64 {
 	if s.n < deviationFrom && siblings > 0 {
 		deviation = min(deviationWider*siblings, deviationFirst)
 	}
-	chance := max(speedErrors*deviation/math.Sqrt(float64(min(s.n, speedVotes))), speedSame)
+	held := float64(min(s.n, speedVotes)) / (1 + missed/classVoteMax)
+	chance := max(speedErrors*deviation/math.Sqrt(held), speedSame)
 	off := s.own - against
 	beyond := max(0, math.Abs(off)-chance)
 	return against + math.Copysign(min(2*beyond, math.Abs(off)), off)

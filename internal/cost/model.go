@@ -23,6 +23,7 @@ type Model struct {
 	prior         Constants
 	class         *class
 	prefill, step speed
+	observed      int // the class's count at this worker's last observation
 
 	learned Constants
 	seen    int // the class's version that learned was worked out with
@@ -96,13 +97,19 @@ func (m *Model) Samples() (prefills, steps int) { return m.prefill.n, m.step.n }
 // Speed returns how many times as fast as its class's prior the worker prefills: 1 until something is known.
 func (m *Model) Speed() float64 { return m.prior.B / m.Constants().B }
 
+// missed is how many observations each of the worker's siblings made on the mean since its own last one.
+func (m *Model) missed() float64 {
+	return float64(m.class.observed-m.observed) / float64(max(1, len(m.class.members)-1))
+}
+
 // settle works the constants out again.
 func (m *Model) settle() {
 	m.seen = m.class.version
 	c := m.class
-	prefill, step := m.prefill.lean(c.logPrefill, c.offPrefill), m.step.lean(c.logStep, c.offStep)
-	m.prefill.log = m.prefill.lean(m.prefill.borrow(c.logPrefill, step-c.logStep, step+c.lead), c.offPrefill)
-	m.step.log = m.step.lean(m.step.borrow(c.logStep, prefill-c.logPrefill, prefill-c.lead), c.offStep)
+	missed := m.missed()
+	prefill, step := m.prefill.lean(c.logPrefill, c.offPrefill, missed), m.step.lean(c.logStep, c.offStep, missed)
+	m.prefill.log = m.prefill.lean(m.prefill.borrow(c.logPrefill, step-c.logStep, step+c.lead), c.offPrefill, missed)
+	m.step.log = m.step.lean(m.step.borrow(c.logStep, prefill-c.logPrefill, prefill-c.lead), c.offStep, missed)
 	p, s := m.class.prefill.constants(m.prefill.log), m.class.step.constants(m.step.log)
 	m.learned = Constants{A: p[0], B: p[1], C: p[2], D0: s[0], D1: s[1], D2: s[2]}
 }

@@ -294,7 +294,7 @@ func TestAClearDifferenceIsBelievedWholeAndOneWithinChanceNotAtAll(t *testing.T)
 	f := func(off, want float64) {
 		t.Helper()
 		s := speed{n: 25, own: off, deviation: 0.2} // three standard errors are 0.12
-		if got := s.lean(0, 0.2); math.Abs(got-want) > 1e-9 {
+		if got := s.lean(0, 0.2, 0); math.Abs(got-want) > 1e-9 {
 			t.Errorf("%v off its class: %v believed instead of %v", off, got, want)
 		}
 	}
@@ -319,6 +319,33 @@ func TestOneStallIsNoSlowWorker(t *testing.T) {
 	stalled.LearnStep(1, 1000, 300*e.Step(1, 1000))
 	if well.Constants() != stalled.Constants() {
 		t.Errorf("after one stall: %+v and %+v", well.Constants(), stalled.Constants())
+	}
+}
+
+func TestAWorkerThatOnceLookedSlowIsLookedAtAgain(t *testing.T) {
+	c := newClass(Profiles["h100-8b"].Constants)
+	unlucky, other := newModel(c), newModel(c)
+	c.members = []*Model{unlucky, other}
+	r := source(t, 15)
+	learn := func(m *Model, times float64) {
+		u, h := prompt(r)
+		m.LearnPrefill(u, h, noisy(r, times*Profiles["h100-8b"].Prefill(u, h), 0.1))
+	}
+	for range 12 {
+		learn(other, 1)
+	}
+	for range 3 {
+		learn(unlucky, 3)
+	}
+	apart := func() float64 { return unlucky.Constants().B / other.Constants().B }
+	if apart() < 1.5 {
+		t.Errorf("after three slow prefills the worker is thought %.2f times as slow", apart())
+	}
+	for range 150 {
+		learn(other, 1)
+	}
+	if apart() > 1.01 {
+		t.Errorf("150 prefills later, none of them its own, the worker is still thought %.2f times as slow", apart())
 	}
 }
 
