@@ -102,28 +102,26 @@ func (o *policyOptions) run(ctx context.Context, c *contest.Contest, stdout, std
 		speed = &one
 	}
 	runs := c.Runs()
-	if err := o.replay(ctx, "", runs, stderr); err != nil {
-		return err
+	interrupted := o.replay(ctx, "", runs, stderr)
+	if interrupted != nil && !errors.Is(interrupted, errInterrupted) {
+		return interrupted
 	}
 	j := c.Judge(runs)
 	if speed != nil {
 		j.Add(*speed)
 	}
-	if !o.Quick && len(j.Peers) > 0 {
-		policies := append([]string{sched.DefaultPolicy}, j.Peers[:min(variantPeers, len(j.Peers))]...)
-		for _, x := range contest.Variants {
-			more := c.VariantRuns(x, policies)
-			if err := o.replay(ctx, " with "+x.Name, more, stderr); err != nil {
-				return err
-			}
-			c.Judge(more).PrintVariant(out, x)
-			runs = append(runs, more...)
-		}
-	}
 	j.Print(out)
 	if !c.Whole() {
 		fmt.Fprintln(out, "a part of the points, seeds or policies: no verdict")
 	}
+	if interrupted != nil {
+		return interrupted
+	}
+	more, err := o.variants(ctx, c, j.Peers, out, stderr)
+	if err != nil {
+		return err
+	}
+	runs = append(runs, more...)
 	processors, memory := ownUsage()
 	fmt.Fprintf(stderr, "%d runs, %.1f virtual hours, in %v, with %v of processors and %d MB of memory\n", len(runs), sweep.Virtual(runs).Hours(),
 		time.Since(began).Round(time.Second), processors.Round(time.Second), memory>>20)
@@ -136,6 +134,27 @@ func (o *policyOptions) run(ctx context.Context, c *contest.Contest, stdout, std
 		return errors.New("not all checks hold")
 	}
 	return nil
+}
+
+// variantPeers is how many of the best other policies are shown with assumed caches and with known constants.
+const variantPeers = 2
+
+// variants shows, beside the verdict, how the router does that knows engines in other ways.
+func (o *policyOptions) variants(ctx context.Context, c *contest.Contest, peers []string, out, stderr io.Writer) (runs []*sweep.Run, err error) {
+	if o.Quick || len(peers) == 0 {
+		return nil, nil
+	}
+	policies := append([]string{sched.DefaultPolicy}, peers[:min(variantPeers, len(peers))]...)
+	for _, x := range contest.Variants {
+		more := c.VariantRuns(x, policies)
+		if err := o.replay(ctx, " with "+x.Name, more, stderr); err != nil {
+			return nil, err
+		}
+		fmt.Fprintln(out)
+		c.Judge(more).PrintVariant(out, x)
+		runs = append(runs, more...)
+	}
+	return runs, nil
 }
 
 // A replay of an hour under every policy, at three rates with three seeds, takes no more than this.
@@ -166,9 +185,6 @@ func (o *policyOptions) speed(ctx context.Context) contest.Check {
 	check.Figures = fmt.Sprintf("%v, at most %v; %d MB of memory, at most %d", took.Round(time.Second), speedTimeMax, peakBytes(usage)>>20, int64(speedBytesMax)>>20)
 	return check
 }
-
-// variantPeers is how many of the best other policies are shown with assumed caches and with known constants.
-const variantPeers = 2
 
 // noteEvery is the time between two notes of progress where no line is kept on a terminal.
 const noteEvery = 30 * time.Second
