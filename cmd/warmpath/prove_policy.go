@@ -25,9 +25,10 @@ import (
 
 type policyOptions struct {
 	contest.Options
-	only, policies string
-	parallel       int
-	json, quiet    bool
+	only, policies, without string
+	terms                   []sched.Terms // of without
+	parallel                int
+	json, quiet             bool
 }
 
 // policyCommand is `warmpath prove policy`.
@@ -42,10 +43,13 @@ best policy of each point, none is better over all points, and what is due where
 news is late. The exit code is 1 when one check fails.
 
 The odd half of the traffic is for the verdict, the even half for tuning. Four trace files are looked for in --traces; docs/REPLAY.md
-says where they come from. Points whose file is not there are left out, and the verdict fails. The same command gives the same output.`,
+says where they come from. Points whose file is not there are left out, and the verdict fails. The same command gives the same output.
+
+--without shows instead, with one seed, what each term of ` + sched.DefaultPolicy + ` is good for, see docs/POLICY.md: ` + strings.Join(sched.TermNames(), ", ") + `.`,
 		Example: `  warmpath prove policy --traces traces
   warmpath prove policy --traces traces --half even --quick
-  warmpath prove policy --only '^hot/32k' --policies least-prefill,affinity-filter`,
+  warmpath prove policy --only '^hot/32k' --policies least-prefill,affinity-filter
+  warmpath prove policy --traces traces --half even --quick --without all`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := o.plan()
@@ -54,6 +58,9 @@ says where they come from. Points whose file is not there are left out, and the 
 			}
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
+			if len(o.terms) > 0 {
+				return o.ablate(ctx, c, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
 			return o.run(ctx, c, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -63,6 +70,7 @@ says where they come from. Points whose file is not there are left out, and the 
 	f.BoolVar(&o.Quick, "quick", false, "a part of the points and one seed, for tuning")
 	f.StringVar(&o.only, "only", "", "only points whose names match this regular expression")
 	f.StringVar(&o.policies, "policies", "all", "policies to compare with "+sched.DefaultPolicy+": "+strings.Join(sched.PolicyNames(), ", ")+", or all")
+	f.StringVar(&o.without, "without", "", "leave terms of "+sched.DefaultPolicy+" out, one at a time, instead of a verdict: their names with commas between, or all")
 	f.IntVar(&o.parallel, "parallel", 0, "runs at the same time (default: as many as there are processors)")
 	f.BoolVar(&o.json, "json", false, "print one JSON object to standard output, all else to standard error")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
@@ -80,6 +88,12 @@ func (o *policyOptions) plan() (*contest.Contest, error) {
 	}
 	if !slices.Contains([]string{"odd", "even", "all"}, o.Half) {
 		return nil, fmt.Errorf("--half %q is none of odd, even and all", o.Half)
+	}
+	if o.without != "" {
+		var err error
+		if o.terms, err = contest.Terms(strings.Split(o.without, ",")); err != nil {
+			return nil, fmt.Errorf("--without: %w, or all", err)
+		}
 	}
 	if o.only != "" {
 		var err error
@@ -133,6 +147,23 @@ func (o *policyOptions) run(ctx context.Context, c *contest.Contest, stdout, std
 	if !j.Passed() {
 		return errors.New("not all checks hold")
 	}
+	return nil
+}
+
+// ablate shows what the terms are good for. It checks nothing.
+func (o *policyOptions) ablate(ctx context.Context, c *contest.Contest, stdout, stderr io.Writer) error {
+	runs := c.AblationRuns(o.terms)
+	if len(runs) == 0 {
+		return usageError{errors.New("--without: none of the points of --only is judged")}
+	}
+	if err := o.replay(ctx, " without", runs, stderr); err != nil {
+		return err
+	}
+	a := c.Ablate(runs, o.terms)
+	if o.json {
+		return json.NewEncoder(stdout).Encode(a)
+	}
+	a.Print(stdout)
 	return nil
 }
 

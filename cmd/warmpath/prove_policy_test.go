@@ -13,6 +13,8 @@ func TestAContestSaysWhatItWasAskedWrongly(t *testing.T) {
 		{"--only [", "--only"},
 		{"--only nowhere", "no point's name matches"},
 		{"--policies warm", "least-prefill"},
+		{"--without bath", "batch"},
+		{"--without all --only ^uniform/", "none of the points"},
 	} {
 		err := runPolicy(t, nil, strings.Fields(c.args)...)
 		if err == nil || exitCode(err) != exitUsage || !strings.Contains(err.Error(), c.want) {
@@ -43,6 +45,18 @@ func TestAContestIsPrintedAsOneObjectAndFailsWithoutItsTraces(t *testing.T) {
 	}
 	if c := object.Checks[0]; c.Pass || len(c.Detail) != 1 || !strings.Contains(c.Detail[0], "AzureLLMInferenceTrace2023_code.csv") {
 		t.Errorf("%+v", c)
+	}
+}
+
+func TestATermIsLeftOutInPlaceOfAVerdict(t *testing.T) {
+	var out bytes.Buffer
+	if err := runPolicy(t, &out, "--quiet", "--half", "even", "--policies", "least-tokens", "--only", "^(hot/50k/2/30%|azure-code/h100-8b:4/light)$", "--without", "batch"); err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{"1 points", "warm-cost ", "without batch ", "left out: AzureLLMInferenceTrace2023_code.csv"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
 	}
 }
 

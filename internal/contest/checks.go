@@ -83,8 +83,8 @@ func (j *Judgement) add(name string, pass bool, figures string, detail []string)
 	j.Add(Check{name, pass, figures, detail})
 }
 
-// replayed names what is missing.
-func (c *Contest) replayed(rows []*Row) (missing []string) {
+// missing names the points that are left out for want of a file.
+func (c *Contest) missing() (missing []string) {
 	for _, file := range slices.Sorted(maps.Keys(c.Missing)) {
 		where := "no folder is given (--traces)"
 		if c.options.Traces != "" {
@@ -92,6 +92,12 @@ func (c *Contest) replayed(rows []*Row) (missing []string) {
 		}
 		missing = append(missing, fmt.Sprintf("%s: %s; %d points are left out, as %s", file, where, len(c.Missing[file]), c.Missing[file][0]))
 	}
+	return missing
+}
+
+// replayed names what is missing.
+func (c *Contest) replayed(rows []*Row) (missing []string) {
+	missing = c.missing()
 	taken := 0
 	for _, t := range c.taken {
 		if t {

@@ -28,6 +28,7 @@ type Cell struct {
 	// seed; MeanRatio of Mean to the least Mean.
 	Mean, Ratio, Worst, MeanRatio [3]float64
 	results                       []*sim.Result
+	part                          bool // not a policy, but a part of one: it is compared, and nobody with it
 }
 
 // Row is one point under all policies.
@@ -50,7 +51,7 @@ func (r *Row) cell(policy string) *Cell {
 func (r *Row) best(measure int) *Cell {
 	best := &r.Cells[0]
 	for i := range r.Cells {
-		if c := &r.Cells[i]; c.Mean[measure] < best.Mean[measure] {
+		if c := &r.Cells[i]; !c.part && c.Mean[measure] < best.Mean[measure] {
 			best = c
 		}
 	}
@@ -70,9 +71,10 @@ func (c *Contest) rows(runs []*sweep.Run) (rows []*Row) {
 		}
 		row := &Row{Index: i, Point: p}
 		for _, r := range of {
-			c := row.cell(r.Config.Policy)
+			name := ruleName(&r.Config)
+			c := row.cell(name)
 			if c == nil {
-				row.Cells = append(row.Cells, Cell{Policy: r.Config.Policy})
+				row.Cells = append(row.Cells, Cell{Policy: name, part: r.Config.Without != 0})
 				c = &row.Cells[len(row.Cells)-1]
 			}
 			c.results = append(c.results, r.Result)
@@ -91,7 +93,9 @@ func (r *Row) compare() {
 		for seed := range seeds {
 			best := math.Inf(1)
 			for i := range r.Cells {
-				best = min(best, of(r.Cells[i].results[seed]))
+				if c := &r.Cells[i]; !c.part {
+					best = min(best, of(c.results[seed]))
+				}
 			}
 			for i := range r.Cells {
 				c := &r.Cells[i]

@@ -114,7 +114,7 @@ func (s *Scheduler) prefer(tokens int, seconds, share float64) {
 	}
 	for i := range s.cands {
 		if c := &s.cands[i]; c.tied {
-			if c.tied = !oldest.older(c); c.tied {
+			if c.tied = s.without.has(Age) || !oldest.older(c); c.tied {
 				lightest = min(lightest, c.burden)
 			}
 		}

@@ -33,6 +33,8 @@ const RowsMax = 8
 type Options struct {
 	Policy string // a key of Policies; "" is DefaultPolicy
 	Seed   uint64 // of the chance that decides ties
+	// Without are terms of the default policy that are left out, to measure what they are good for; 0 none.
+	Without Terms
 	// EnterMax bounds the blocks of a prompt that Place enters in the index; 0 is all. What is left is for its owner to enter, see
 	// Decision.Entered.
 	EnterMax int
@@ -155,6 +157,7 @@ type Scheduler struct {
 	pick    Policy
 	// enterMax is Options.EnterMax, and the largest int for all.
 	enterMax int
+	without  Terms
 	chance   *rand.Rand
 
 	// Reused from one decision to the next.
@@ -171,7 +174,7 @@ type Scheduler struct {
 // New makes a scheduler. index, outputs and ratio may be nil: no prefix is warm then, answers are of default length.
 // An unknown policy panics: it is checked with SetPolicy where it comes from a user.
 func New(f *fleet.Fleet, x *prefix.Index, b *cost.Book, o *cost.Outputs, r *cost.Ratio, opts Options) *Scheduler {
-	s := &Scheduler{fleet: f, index: x, book: b, outputs: o, ratio: r, chance: newChance(opts.Seed)}
+	s := &Scheduler{fleet: f, index: x, book: b, outputs: o, ratio: r, without: opts.Without, chance: newChance(opts.Seed)}
 	if s.enterMax = opts.EnterMax; s.enterMax <= 0 {
 		s.enterMax = math.MaxInt
 	}

@@ -224,7 +224,11 @@ func (s *Scheduler) weigh(c *candidate, j *judgement) {
 		c.queued += waiting * mean
 	}
 	c.waitPrice = min(c.price, waitPriceMax) * c.load.QueuedSeconds
-	c.total = c.queued + c.waitPrice + c.prefill + c.price*c.delay + c.decode + c.batch + c.displaced
+	decode := c.decode
+	if s.without != 0 {
+		decode = s.without.leaveOut(c, j)
+	}
+	c.total = c.queued + c.waitPrice + c.prefill + c.price*c.delay + decode + c.batch + c.displaced
 	c.burden = c.queued + c.batch + j.output*(k.D1*b+k.D2*kv)
 	if math.IsNaN(c.total) {
 		c.total = math.Inf(1)
@@ -250,6 +254,9 @@ func (c *candidate) young(j *judgement) float64 {
 // waitForRoom is deficit * residence / held: what this request and those waiting there need beyond what is free, times the mean time a
 // request stays, over what running requests hold. Slots and KV room are waited for at once, so the longer wait counts.
 func (s *Scheduler) waitForRoom(c *candidate, j *judgement) float64 {
+	if s.without.has(Room) {
+		return 0
+	}
 	w := c.worker
 	residence := c.load.ResidenceSeconds
 	if residence == 0 {

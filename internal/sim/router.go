@@ -70,7 +70,7 @@ func newRouter(l *lab, number int) *router {
 		r.workers = append(r.workers, fw)
 	}
 	r.sched = sched.New(r.fleet, r.index, cost.NewBook(options), cost.NewOutputs(0), ratio,
-		sched.Options{Policy: c.Policy, Seed: c.Seed + uint64(number)<<32})
+		sched.Options{Policy: c.Policy, Seed: c.Seed + uint64(number)<<32, Without: c.Without})
 	return r
 }
 

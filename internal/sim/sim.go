@@ -26,6 +26,8 @@ type Config struct {
 	Trace  *traces.Trace
 	Fleet  []cost.Profile // one a worker
 	Policy string
+	// Without are terms that the default policy leaves out; 0 none.
+	Without sched.Terms
 	// Rate divides the trace's times between arrivals; what sessions think about between requests stays. 0 is 1.
 	Rate float64
 	// Seed of arrivals within the grain of the trace's stamps, of synthetic traces, and of the chance that decides ties. Runs that
@@ -99,6 +101,8 @@ func (c Config) check() error {
 		return fmt.Errorf("the fleet has no workers (--fleet)")
 	case sched.Policies[c.Policy] == nil:
 		return fmt.Errorf("unknown policy %q; there are: %s (--policies)", c.Policy, strings.Join(sched.PolicyNames(), ", "))
+	case c.Without != 0 && c.Policy != sched.DefaultPolicy:
+		return fmt.Errorf("policy %q has no terms to leave out; %s has", c.Policy, sched.DefaultPolicy)
 	case !(c.Rate > 0) || c.Rate > 1e6:
 		return fmt.Errorf("a rate of %v; it is above 0 and at most a million (--rate)", c.Rate)
 	}
