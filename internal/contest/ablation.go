@@ -23,6 +23,7 @@ type Part struct {
 type Ablation struct {
 	Parts   []Part   // the whole first
 	Missing []string // points that are left out, and why
+	Rows    []*Row   // the points, under all policies and without each term
 }
 
 // AblationRuns are the judged points with one seed: under every policy, and under the default one without each of some terms.
@@ -54,7 +55,7 @@ func ruleName(c *sim.Config) string {
 // Ablate compares the runs of AblationRuns that are done.
 func (c *Contest) Ablate(runs []*sweep.Run, terms []sched.Terms) *Ablation {
 	rows := c.rows(runs)
-	a := &Ablation{Missing: c.missing()}
+	a := &Ablation{Missing: c.missing(), Rows: rows}
 	all := standings(rows)
 	for _, t := range append([]sched.Terms{0}, terms...) {
 		name := ruleName(&sim.Config{Policy: sched.DefaultPolicy, Without: t})
@@ -81,7 +82,7 @@ func (p *Part) hurts(rows []*Row) {
 	}
 }
 
-// Print writes a line a part.
+// Print writes a line a part, and where the whole is farthest from the best.
 func (a *Ablation) Print(w io.Writer) {
 	if len(a.Parts) > 0 {
 		fmt.Fprintf(w, "%d points, one seed, ratio to the best of all policies: geometric mean / worst point; where leaving the term out hurts most\n", a.Parts[0].Points)
@@ -101,6 +102,8 @@ func (a *Ablation) Print(w io.Writer) {
 		}
 		fmt.Fprintln(w)
 	}
+	fmt.Fprintln(w)
+	printFarthest(w, a.Rows)
 	for _, line := range a.Missing {
 		fmt.Fprintf(w, "left out: %s\n", line)
 	}

@@ -24,7 +24,7 @@ func (j *Judgement) Print(w io.Writer) {
 			figures(func(m int) string { return fmt.Sprintf("%.2f", own.SeedWorst[m]) }))
 	}
 	j.printFamilies(w)
-	j.printFarthest(w)
+	printFarthest(w, j.Rows)
 	for _, c := range j.Checks {
 		word := "pass"
 		if !c.Pass {
@@ -99,9 +99,9 @@ func next(all []Standing, measure int) string {
 	return fmt.Sprintf("%s %.3f", best.Policy, best.Geometric[measure])
 }
 
-func (j *Judgement) printFarthest(w io.Writer) {
+func printFarthest(w io.Writer, all []*Row) {
 	for m, x := range measures {
-		rows := slices.Clone(j.Rows)
+		rows := slices.Clone(all)
 		ratio := func(r *Row) float64 { return r.cell(sched.DefaultPolicy).Ratio[m] }
 		slices.SortStableFunc(rows, func(a, b *Row) int { return cmp.Compare(ratio(b), ratio(a)) })
 		fmt.Fprintf(w, "%s is farthest from the best %s at\n", sched.DefaultPolicy, x.name)
