@@ -20,6 +20,9 @@ const (
 	// followers that wait for it; priced like prefill, near saturation every queue looks longer than any hit is worth, and the hit rate
 	// tips over. Hot prefixes want it above 2, a ladder of shared prefixes near its knee below 1.5.
 	waitPriceMax = 2.5
+	// reuseLittle is the share of recent prompts that was cached below which that bound is lifted in proportion: where hardly anything is
+	// reused there is no hit rate to guard. Until seenWeight prompts were seen nobody can tell.
+	reuseLittle = 0.1
 )
 
 // candidate is one worker before one request.
@@ -81,6 +84,7 @@ type judgement struct {
 	waiting     float64
 	context     float64 // mean context of a request in flight
 	reuse       float64 // share of recent prompts that was cached
+	unguarded   float64 // how many times as high the bound of the wait's price is: 1 where hits are worth guarding
 	oldest      float64 // age of what is displaced where that is oldest
 	bestMatched int
 }
@@ -99,7 +103,10 @@ func (s *Scheduler) judge(now time.Time, req *Request) judgement {
 	if req.Generates {
 		j.output = s.expect(req)
 	}
-	j.reuse = s.seen.reuse()
+	j.reuse, j.unguarded = s.seen.reuse(), 1
+	if s.seen.count == seenWeight && j.reuse < reuseLittle {
+		j.unguarded = reuseLittle / max(j.reuse, 1e-9)
+	}
 	s.match(req, &j)
 	var known, left, flights, contexts float64
 	for i := range s.cands {
@@ -223,7 +230,7 @@ func (s *Scheduler) weigh(c *candidate, j *judgement) {
 		}
 		c.queued += waiting * mean
 	}
-	c.waitPrice = min(c.price, waitPriceMax) * c.load.QueuedSeconds
+	c.waitPrice = c.waitPriced(j)
 	decode := c.decode
 	if s.without != 0 {
 		decode = s.without.leaveOut(c, j)
@@ -233,6 +240,11 @@ func (s *Scheduler) weigh(c *candidate, j *judgement) {
 	if math.IsNaN(c.total) {
 		c.total = math.Inf(1)
 	}
+}
+
+// waitPriced is what the wait behind queued prefill costs besides.
+func (c *candidate) waitPriced(j *judgement) float64 {
+	return min(c.price, waitPriceMax*j.unguarded) * c.load.QueuedSeconds
 }
 
 // lengthens is by how much the prefill makes the engine's steps longer. A step takes the longer of its floor and its prompt tokens, so

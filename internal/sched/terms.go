@@ -56,7 +56,7 @@ func (t Terms) has(one Terms) bool { return t&one != 0 }
 func (t Terms) leaveOut(c *candidate, j *judgement) (decode float64) {
 	if t.has(OwnPrice) {
 		c.price = j.inFlight
-		c.waitPrice = min(c.price, waitPriceMax) * c.load.QueuedSeconds
+		c.waitPrice = c.waitPriced(j)
 	}
 	if t.has(WaitPrice) {
 		c.waitPrice = 0
