@@ -1,0 +1,89 @@
+package template
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/jinjalib"
+)
+
+const dump = `{% for m in messages %}{{ m | tojson }}{% endfor %}{{ tools | tojson }}{{ add_generation_prompt }}{{ x }}{{ bos_token }}`
+
+func loaded(t *testing.T, source string, format Format) *Template {
+	t.Helper()
+	made, err := Load(Files{Chat: source, Special: map[string]string{"bos_token": "<s>"}}, format)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+func TestMessagesAndToolsReachTheTemplateAsVLLMHandsThemOver(t *testing.T) {
+	f := func(format Format, body, want string) {
+		t.Helper()
+		got, err := loaded(t, dump, format).Render(body, time.Time{})
+		if err != nil || got != want {
+			t.Errorf("%s\n got %s %v\nwant %s", body, got, err, want)
+		}
+	}
+	f(Text, `{"messages":[{"content":[{"type":"text","text":"a"},{"type":"text","text":""},"b"],"role":"user","extra":1}]}`,
+		`{"role": "user", "content": "a\nb"}nullTrue<s>`)
+	f(Parts, `{"messages":[{"role":"user","content":"a"},{"role":"tool","content":[{"type":"text","text":"r"}],"tool_call_id":"i"}],"chat_template_kwargs":{"x":5}}`,
+		`{"role": "user", "content": [{"type": "text", "text": "a"}]}{"role": "tool", "content": "r", "tool_call_id": "i"}nullTrue5<s>`)
+	f(Text, `{"messages":[{"role":"assistant","content":null,"reasoning":"r","tool_calls":[{"id":"1","function":{"name":"f","arguments":"{\"b\":1.50,\"a\":2}"}},{"function":{"arguments":"{"}}]}],"add_generation_prompt":false}`,
+		`{"role": "assistant", "content": "", "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": {"b": 1.5, "a": 2}}}, {"function": {"arguments": {}}}], "reasoning": "r", "reasoning_content": "r"}nullFalse<s>`)
+	f(Text, `{"messages":[],"tools":[{"function":{"strict":true,"parameters":{"z":1,"a":2},"name":"f"},"type":"function"}]}`,
+		`[{"type": "function", "function": {"name": "f", "description": null, "parameters": {"z": 1, "a": 2}, "strict": true}}]True<s>`)
+}
+
+func TestTheFormatOfContentsIsFoundInTheTemplate(t *testing.T) {
+	for source, want := range map[string]bool{
+		`{% for m in messages %}{{ m.content }}{% endfor %}`: false,
+		`{% set all = messages[1:] %}{% for m in all %}{% if m.content is string %}{% else %}{% for c in m['content'] | list %}{{ c.text }}{% endfor %}{% endif %}{% endfor %}`: true,
+		`{% for m in others %}{% for c in m.content %}{% endfor %}{% endfor %}`:                                                                                                 false,
+	} {
+		if got := loaded(t, source, Auto).Parts(); got != want {
+			t.Errorf("%s: %v", source, got)
+		}
+	}
+}
+
+func TestALastMessageIsContinuedWhereItEnds(t *testing.T) {
+	source := `{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}</>{% endfor %}`
+	got, err := loaded(t, source, Auto).Render(`{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"so "}],"continue_final_message":true,"add_generation_prompt":false}`, time.Time{})
+	if err != nil || got != "<user>a</><assistant>so" {
+		t.Error(got, err)
+	}
+}
+
+func TestWhatCannotBeKnownIsAnErrorAndNoGuess(t *testing.T) {
+	f := func(body string, want error) {
+		t.Helper()
+		if got, err := loaded(t, `{% if not messages %}{{ raise_exception("empty") }}{% endif %}`, Auto).Render(body, time.Time{}); err == nil || want != nil && !errors.Is(err, want) {
+			t.Errorf("%s: %q %v", body, got, err)
+		}
+	}
+	f(`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}]}`, ErrMedia)
+	f(`{"messages":[]}`, jinjalib.ErrRaised)
+	f(`{"messages":[{"content":"a"}]}`, nil)
+	f(`{"messages":[{"role":"assistant","tool_calls":[1]}]}`, nil)
+	f(`[]`, nil)
+	f(`{"messages":"x"}`, nil)
+}
+
+func TestTheConfigMayHaveSeveralTemplatesAndTokensInEitherForm(t *testing.T) {
+	f, err := ReadConfig([]byte(`{"bos_token":{"content":"<b>","lstrip":false},"eos_token":"<e>","chat_template":[{"name":"default","template":"d{{ bos_token }}"},{"name":"tool_use","template":"t{{ eos_token }}"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := Load(f, Auto)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for body, want := range map[string]string{`{"messages":[]}`: "d<b>", `{"messages":[],"tools":[]}`: "t<e>"} {
+		if got, err := made.Render(body, time.Time{}); got != want || err != nil {
+			t.Error(body, got, err)
+		}
+	}
+}
