@@ -50,7 +50,7 @@ var rooms = map[string][]string{
 	"workload":   {"llmapi"},
 	"checkup":    {"fleet", "llmapi", "telemetry", "upstream", "header"},
 	"dialog":     {"llmapi", "prompt", "prefix"},
-	"prompt":     {"llmapi", "prefix"},
+	"prompt":     {"llmapi", "prefix", "tokenizer"},
 	"sched":      {"fleet", "prefix", "cost", "llmapi"},
 	"engine":     {"cost", "llmapi", "prompt", "prefix", "metrics", "dialog"},
 	"gate":       {"sched", "prefix", "cost", "fleet", "upstream", "life"},
