@@ -14,7 +14,7 @@ MICRO   ?= .
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts prove-policy unit e2e e2e-page exact test release lint-packaging bench bench-peers profile microbench check generate
+.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts prove-policy unit e2e e2e-page exact templates test release lint-packaging bench bench-peers profile microbench check generate
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,10 @@ e2e-page: build ## the replay's page in Chromium only; pictures of it are left i
 exact: ## token ids against the reference tokenizer: six model families, 20,000 random strings each (680 MB the first time; EXACT="-only llama")
 	@scripts/exact-install.sh
 	@go run ./scripts/exact $(EXACT)
+
+templates: ## models' chat templates against Python's Jinja2: some 70 of them, 31 conversations each (150 MB the first time)
+	@scripts/templates-install.sh
+	@go run ./scripts/templates
 
 test: unit e2e ## unit, then e2e
 

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Installs what `make templates` needs into .cache/templates: Python's Jinja2, and some 70 chat templates of models out of llama.cpp's tree,
+# which an npm package carries as a git bundle; all pinned. 150 MB; a second run finds the stamp and ends at once.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+cache=.cache/templates
+carrier=node-llama-cpp@3.21.1
+stamp=$(cat scripts/templates/requirements.txt scripts/templates-install.sh | sha256sum | cut -d' ' -f1)
+mkdir -p "$cache"
+[ "$(cat "$cache/stamp" 2>/dev/null)" != "$stamp" ] || exit 0
+for program in python3 npm git tar; do
+  command -v "$program" >/dev/null || {
+    echo "templates-install: $program not found" >&2
+    exit 1
+  }
+done
+exec 9>"$cache/lock"
+flock 9
+python3 -m venv "$cache/venv"
+for try in 1 2 3 4; do
+  echo "templates-install: Jinja2 and templates (attempt $try of 4)"
+  if "$cache/venv/bin/pip" install --quiet --disable-pip-version-check -r scripts/templates/requirements.txt &&
+    (cd "$cache" && npm pack --silent "$carrier" >/dev/null); then
+    tar -xzf "$cache/${carrier/@/-}.tgz" -C "$cache" package/llama/gitRelease.bundle
+    rm -rf "$cache/llama.cpp"
+    git clone --quiet -c advice.detachedHead=false "$cache/package/llama/gitRelease.bundle" "$cache/llama.cpp"
+    echo "$stamp" >"$cache/stamp"
+    exit 0
+  fi
+  sleep $((try * 5))
+done
+echo "templates-install: failed four times; are the package registries reachable?" >&2
+exit 1
