@@ -276,21 +276,30 @@ func (r *reader) quoted() (string, error) {
 		r.at += end + 1
 		return rest[:end], nil
 	}
-	var b []byte
+	for at := end; rest[at-1] == '\\'; { // escaped, most likely: the string is longer
+		more := strings.IndexByte(rest[at+1:], '"')
+		if more < 0 {
+			break
+		}
+		at += more + 1
+		end = at
+	}
+	var b strings.Builder
+	b.Grow(end)
 	for r.at < len(r.text) {
 		rest := r.text[r.at:]
 		i := strings.IndexAny(rest, `"\`)
 		if i < 0 || rest[i] == '\\' && i+1 == len(rest) {
 			break
 		}
-		b = append(b, rest[:i]...)
+		b.WriteString(rest[:i])
 		r.at += i + 1
 		if rest[i] == '"' {
-			return string(b), nil
+			return b.String(), nil
 		}
 		r.at++
 		if j := strings.IndexByte(`"\/nrtbf`, rest[i+1]); j >= 0 {
-			b = append(b, "\"\\/\n\r\t\b\f"[j])
+			b.WriteByte("\"\\/\n\r\t\b\f"[j])
 			continue
 		}
 		if rest[i+1] != 'u' {
@@ -300,7 +309,7 @@ func (r *reader) quoted() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		b = utf8.AppendRune(b, char)
+		b.WriteRune(char)
 	}
 	return "", r.fail("a string is not closed")
 }

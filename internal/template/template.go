@@ -153,7 +153,7 @@ func (t *Template) Render(body string, now time.Time) (string, error) {
 	if tools != nil {
 		which = t.toolUse
 	}
-	text, err := which.Render(values, jinja.Options{Now: now})
+	text, err := which.Render(values, jinja.Options{Now: now, Expect: len(body) + len(body)/16})
 	if err != nil || !proceed {
 		return text, err
 	}
