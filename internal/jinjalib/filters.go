@@ -203,7 +203,7 @@ func (r *Run) padding(width any) (string, error) {
 }
 
 func tojson(r *Run, of any, a Arguments) (any, error) {
-	o := pyvalue.JSONOptions{ASCII: pyvalue.Truth(a.get(0, "ensure_ascii", false)), SortKeys: pyvalue.Truth(a.get(3, "sort_keys", false))}
+	o := pyvalue.JSONOptions{ASCII: pyvalue.Truth(a.get(0, "ensure_ascii", false)), SortKeys: pyvalue.Truth(a.get(3, "sort_keys", false)), Max: max(1, r.bytes)}
 	if by := a.get(1, "indent", nil); by != nil {
 		pad, err := r.padding(by)
 		if err != nil {

@@ -108,7 +108,7 @@ type Arguments struct {
 // function is a global, a method with its value, or a loop's.
 type Function func(r *Run, a Arguments) (any, error)
 
-// walk is what a loop over v sees: a dict's keys, a string's characters.
+// Walk is what a loop over v sees: a dict's keys, a string's characters.
 func (r *Run) Walk(v any) ([]any, error) {
 	var items []any
 	switch v := v.(type) {
@@ -151,7 +151,11 @@ func (r *Run) character(text string, n int64, missing any) (any, error) {
 	return missing, r.Spend(len(text))
 }
 
+// Compare is one of == != < > <= >= in, and "not in".
 func (r *Run) Compare(o string, left, right any) (bool, error) {
+	if err := r.Step(compareSteps(left, right)); err != nil {
+		return false, err
+	}
 	switch o {
 	case "==", "!=":
 		same, err := pyvalue.Equal(left, right)
@@ -167,6 +171,24 @@ func (r *Run) Compare(o string, left, right any) (bool, error) {
 	return o == "<" && c < 0 || o == ">" && c > 0 || o == "<=" && c <= 0 || o == ">=" && c >= 0, err
 }
 
+// compareSteps is what a comparison counts for: those of long texts, lists and dicts take longer than others.
+func compareSteps(left, right any) int {
+	switch a := left.(type) {
+	case string:
+		b, _ := right.(string)
+		return min(len(a), len(b)) / 1024
+	case *pyvalue.List, *pyvalue.Dict:
+		if _, list := right.(*pyvalue.List); list {
+			return 500
+		}
+		if _, dict := right.(*pyvalue.Dict); dict {
+			return 500
+		}
+	}
+	return 0
+}
+
+// Contains is whether v is one of the items, a key or a part of the text.
 func (r *Run) Contains(in, v any) (bool, error) {
 	switch in := in.(type) {
 	case string:
@@ -208,7 +230,7 @@ func (r *Run) Item(of, key any) (any, error) {
 		case *Namespace:
 			return nil, errors.New("a namespace has no items")
 		}
-		if dictMethods[name] || hasMethod(of, name) {
+		if _, dict := of.(*pyvalue.Dict); dict && dictMethods[name] || hasMethod(of, name) {
 			return method(of, name), nil
 		}
 		return missing, nil
@@ -259,6 +281,7 @@ func (r *Run) Attr(of any, name string) (any, error) {
 	return pyvalue.Undefined{Name: name}, nil
 }
 
+// Step counts n statements, expressions or items.
 func (r *Run) Step(n int) error {
 	if r.steps -= n; r.steps < 0 {
 		return fmt.Errorf("%w: too many steps", ErrLimit)
@@ -266,7 +289,7 @@ func (r *Run) Step(n int) error {
 	return nil
 }
 
-// spend counts bytes that are made.
+// Spend counts bytes that are made.
 func (r *Run) Spend(n int) error {
 	if n > r.bytes {
 		r.bytes = 0
@@ -276,12 +299,12 @@ func (r *Run) Spend(n int) error {
 	return nil
 }
 
-// str is Python's str() of a value, counted.
+// Str is Python's str() of a value, counted.
 func (r *Run) Str(v any) (string, error) {
 	if s, ok := v.(string); ok {
 		return s, nil
 	}
-	s, err := pyvalue.Str(v)
+	s, err := pyvalue.Str(v, r.bytes)
 	if err != nil {
 		return "", err
 	}

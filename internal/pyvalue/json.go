@@ -16,6 +16,7 @@ type JSONOptions struct {
 	Item     string  // between items; ", ", or "," with an indent, where both separators are empty
 	Key      string  // behind a key; ": "
 	SortKeys bool
+	Max      int // in bytes, about; 0 for no bound
 }
 
 // AppendJSON writes v as json.dumps does.
@@ -32,6 +33,9 @@ func AppendJSON(b []byte, v any, o JSONOptions) ([]byte, error) {
 func (o *JSONOptions) append(b []byte, v any, depth int) ([]byte, error) {
 	if depth > DepthMax {
 		return nil, ErrDepth
+	}
+	if o.Max > 0 && len(b) > o.Max {
+		return nil, ErrSize
 	}
 	switch v := v.(type) {
 	case nil:

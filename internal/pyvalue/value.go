@@ -2,7 +2,7 @@
 // written as JSON the way Python does it. Chat templates are written against these rules.
 //
 //	v, err := pyvalue.ReadJSON(`{"b": 1, "a": [2.50, null]}`)
-//	pyvalue.Str(v)                                            // {'b': 1, 'a': [2.5, None]}
+//	pyvalue.Str(v, 1000)                                      // {'b': 1, 'a': [2.5, None]}
 //	pyvalue.AppendJSON(nil, v, pyvalue.JSONOptions{})         // {"b": 1, "a": [2.5, null]}
 //
 // A value is nil (None), bool, int64, Big, float64, string, *List, *Dict, Undefined, or something opaque of the caller's.
@@ -22,6 +22,13 @@ const DepthMax = 500
 
 // ErrDepth is returned for values that nest deeper than DepthMax.
 var ErrDepth = fmt.Errorf("a value nests deeper than %d levels", DepthMax)
+
+// ErrSize is returned for values that are too big where they are compared or written. Values may share parts, so that a small one can be
+// endless to walk.
+var ErrSize = errors.New("a value is too big")
+
+// equalMax bounds how many values are looked at in one comparison.
+const equalMax = 1 << 17
 
 // Undefined is what a name or key that is not there gives.
 type Undefined struct{ Name string }
@@ -143,11 +150,17 @@ func Number(v any) (n int64, f float64, whole, ok bool) {
 }
 
 // Equal is Python's ==. Values of different types are unequal, but for numbers.
-func Equal(a, b any) (bool, error) { return equal(a, b, 0) }
+func Equal(a, b any) (bool, error) {
+	left := equalMax
+	return equal(a, b, 0, &left)
+}
 
-func equal(a, b any, depth int) (bool, error) {
+func equal(a, b any, depth int, left *int) (bool, error) {
 	if depth > DepthMax {
 		return false, ErrDepth
+	}
+	if *left--; *left < 0 {
+		return false, ErrSize
 	}
 	an, af, aWhole, aNumber := Number(a)
 	bn, bf, bWhole, bNumber := Number(b)
@@ -167,7 +180,7 @@ func equal(a, b any, depth int) (bool, error) {
 			return ok && a == other, nil
 		}
 		for i := range a.Items {
-			if same, err := equal(a.Items[i], other.Items[i], depth+1); !same {
+			if same, err := equal(a.Items[i], other.Items[i], depth+1, left); !same {
 				return false, err
 			}
 		}
@@ -182,7 +195,7 @@ func equal(a, b any, depth int) (bool, error) {
 			if !ok {
 				return false, nil
 			}
-			if same, err := equal(a.values[key], v, depth+1); !same {
+			if same, err := equal(a.values[key], v, depth+1, left); !same {
 				return false, err
 			}
 		}
@@ -219,7 +232,7 @@ func compare(a, b any, depth int) (int, error) {
 			break
 		}
 		for i := range min(len(a.Items), len(other.Items)) {
-			if same, err := equal(a.Items[i], other.Items[i], depth+1); err != nil {
+			if same, err := Equal(a.Items[i], other.Items[i]); err != nil {
 				return 0, err
 			} else if !same {
 				return compare(a.Items[i], other.Items[i], depth+1)
@@ -259,21 +272,24 @@ func Float(f float64) string {
 	return s
 }
 
-// Str is Python's str(): a string as it is, anything else as Python shows it.
-func Str(v any) (string, error) {
+// Str is Python's str(): a string as it is, anything else as Python shows it, in some max bytes at most.
+func Str(v any, max int) (string, error) {
 	switch v := v.(type) {
 	case string:
 		return v, nil
 	case Undefined:
 		return "", nil
 	}
-	b, err := appendRepr(nil, v, 0)
+	b, err := appendRepr(nil, v, 0, max)
 	return string(b), err
 }
 
-func appendRepr(b []byte, v any, depth int) ([]byte, error) {
+func appendRepr(b []byte, v any, depth, max int) ([]byte, error) {
 	if depth > DepthMax {
 		return nil, ErrDepth
+	}
+	if len(b) > max {
+		return nil, ErrSize
 	}
 	var err error
 	switch v := v.(type) {
@@ -304,7 +320,7 @@ func appendRepr(b []byte, v any, depth int) ([]byte, error) {
 			if i > 0 {
 				b = append(b, ", "...)
 			}
-			if b, err = appendRepr(b, item, depth+1); err != nil {
+			if b, err = appendRepr(b, item, depth+1, max); err != nil {
 				return nil, err
 			}
 		}
@@ -319,7 +335,7 @@ func appendRepr(b []byte, v any, depth int) ([]byte, error) {
 				b = append(b, ", "...)
 			}
 			b = append(appendQuoted(b, key), ": "...)
-			if b, err = appendRepr(b, v.values[key], depth+1); err != nil {
+			if b, err = appendRepr(b, v.values[key], depth+1, max); err != nil {
 				return nil, err
 			}
 		}

@@ -12,7 +12,7 @@ func TestValuesAreReadPrintedAndWrittenAsPythonDoes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := Str(v); got != str || err != nil {
+		if got, err := Str(v, 1<<20); got != str || err != nil {
 			t.Errorf("%s: Str is %s, %v; want %s", text, got, err, str)
 		}
 		if got, err := AppendJSON(nil, v, JSONOptions{}); string(got) != json || err != nil {
