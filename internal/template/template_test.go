@@ -87,3 +87,28 @@ func TestTheConfigMayHaveSeveralTemplatesAndTokensInEitherForm(t *testing.T) {
 		}
 	}
 }
+
+// Whatever a client sends is rendered or refused, with and without parts.
+func FuzzRender(f *testing.F) {
+	for _, body := range []string{
+		`{"messages":[{"role":"assistant","content":[{"type":"text","text":"a"}],"tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}],"tools":[{"function":{}}],"continue_final_message":true}`,
+		`{"messages":[{"role":"tool","content":null,"tool_call_id":1}],"chat_template_kwargs":{"messages":1}}`,
+	} {
+		f.Add(body)
+	}
+	var all []*Template
+	for _, format := range []Format{Text, Parts} {
+		t, err := Load(Files{Chat: dump + `{% for m in messages %}{% for c in m.tool_calls %}{{ c.function.arguments.items() | list }}{% endfor %}{{ m['get']('x') }}{% endfor %}`}, format)
+		if err != nil {
+			f.Fatal(err)
+		}
+		all = append(all, t)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		for _, made := range all {
+			if text, err := made.Render(body, time.Time{}); err != nil && text != "" {
+				t.Errorf("%q beside %v", text, err)
+			}
+		}
+	})
+}
