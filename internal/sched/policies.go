@@ -99,7 +99,7 @@ func (s *Scheduler) least(warm *Request, score func(*candidate) float64, seconds
 func (s *Scheduler) prefer(tokens int, seconds, share float64) {
 	j := judgement{tokens: tokens}
 	longest, lightest := 0, math.Inf(1)
-	var oldest *candidate
+	gentlest := math.Inf(1)
 	for i := range s.cands {
 		if c := &s.cands[i]; c.tied {
 			longest = max(longest, c.cached)
@@ -107,14 +107,14 @@ func (s *Scheduler) prefer(tokens int, seconds, share float64) {
 	}
 	for i := range s.cands {
 		if c := &s.cands[i]; c.tied {
-			if c.tied = !j.clearly(longest, c.cached); c.tied && (oldest == nil || c.older(oldest)) {
-				oldest = c
+			if c.tied = !j.clearly(longest, c.cached); c.tied {
+				gentlest = min(gentlest, c.pressure)
 			}
 		}
 	}
 	for i := range s.cands {
 		if c := &s.cands[i]; c.tied {
-			if c.tied = s.without.has(Age) || !oldest.older(c); c.tied {
+			if c.tied = s.without.has(Age) || c.pressure <= gentlest; c.tied {
 				lightest = min(lightest, c.burden)
 			}
 		}

@@ -166,9 +166,10 @@ type Scheduler struct {
 	depth   []int32
 	doubted bool // a candidate that is in was put out, and its time is up
 
-	slots []slot
-	turn  uint64
-	seen  means
+	slots    []slot
+	turn     uint64
+	seen     means
+	turnover float64 // of the fleet's caches, see filled
 }
 
 // New makes a scheduler. index, outputs and ratio may be nil: no prefix is warm then, answers are of default length.
@@ -237,7 +238,7 @@ func (s *Scheduler) place(now time.Time, req *Request) (Decision, *fleet.Reserva
 		return Decision{Policy: s.policy}, nil, err
 	}
 	relaxed := s.soften(now, req)
-	j := s.judge(now, req)
+	j := s.judge(req)
 	s.score(j)
 	chosen, reason := s.choose(now, req)
 	d := s.explain(chosen, reason, relaxed, j)
@@ -246,9 +247,8 @@ func (s *Scheduler) place(now time.Time, req *Request) (Decision, *fleet.Reserva
 	r := s.fleet.Reserve(c.worker, c.need(j), now)
 	s.seen.add(c.uncached, c.cached, j.output)
 	s.turn++
-	l := s.slot(c.worker)
-	l.turn = s.turn
-	l.fill.put(now, int64(c.uncached)+int64(j.output), int64(c.worker.KVTokensMax()))
+	s.slot(c.worker).turn = s.turn
+	s.filled(c, &j)
 	if s.index != nil && len(req.Chain.Keys) > 0 && req.Held == nil {
 		d.Entered = s.index.EnterHead(c.worker.Slot, req.Chain, now.UnixNano(), s.enterMax)
 	}

@@ -3,7 +3,6 @@ package sched
 import (
 	"math"
 	"slices"
-	"time"
 
 	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/fleet"
@@ -40,7 +39,7 @@ type candidate struct {
 	booking    float64 // w without the floor of a step: those that wait share the step
 	others     float64 // part of the time to the first token that is neither queued prefill nor its own
 
-	age, filled float64 // of what its prompt would displace there, see fill
+	pressure float64 // what was put into its cache lately for its size, see Scheduler.filled
 
 	queued, waitPrice, prefill, delay, price, decode, batch, displaced, total float64
 
@@ -56,8 +55,8 @@ func (c *candidate) scored() bool { return c.out == in || c.out > softened }
 type slot struct {
 	worker *fleet.Worker
 	idHash uint64
-	turn   uint64 // when it was chosen last; 0 never
-	fill   fill
+	turn   uint64  // when it was chosen last; 0 never
+	filled float64 // tokens put into its cache, see Scheduler.filled
 }
 
 // means is the mean request, of which other routers' are assumed to be.
@@ -85,7 +84,8 @@ type judgement struct {
 	context     float64 // mean context of a request in flight
 	reuse       float64 // share of recent prompts that was cached
 	unguarded   float64 // how many times as high the bound of the wait's price is: 1 where hits are worth guarding
-	oldest      float64 // age of what is displaced where that is oldest
+	gentlest    float64 // the least pressure
+	capacity    float64 // tokens that all candidates' caches hold
 	bestMatched int
 }
 
@@ -98,7 +98,7 @@ func (m *means) reuse() float64 {
 }
 
 // judge matches the prompt and takes the means that scores refer to.
-func (s *Scheduler) judge(now time.Time, req *Request) judgement {
+func (s *Scheduler) judge(req *Request) judgement {
 	j := judgement{tokens: max(req.PromptTokens, 0), streamed: req.Streamed}
 	if req.Generates {
 		j.output = s.expect(req)
@@ -108,12 +108,11 @@ func (s *Scheduler) judge(now time.Time, req *Request) judgement {
 		j.unguarded = reuseLittle / max(j.reuse, 1e-9)
 	}
 	s.match(req, &j)
+	s.pressures(&j)
 	var known, left, flights, contexts float64
 	for i := range s.cands {
 		if c := &s.cands[i]; c.out == in {
 			left++
-			c.age, c.filled = s.slot(c.worker).fill.age(now)
-			j.oldest = max(j.oldest, c.age)
 			flights += float64(c.load.InFlight)
 			contexts += float64(c.load.ContextTokens)
 			if c.load.ForeignKnown {
@@ -213,7 +212,7 @@ func (s *Scheduler) weigh(c *candidate, j *judgement) {
 	c.booking = k.A + k.B*u + k.C*(u*(u+2*h))
 	c.delay = c.lengthens(k)
 	c.price = min(j.inFlight, priceSteepest*b+1)
-	c.displaced = j.reuse * k.B * u * c.young(j)
+	c.displaced = j.reuse * k.B * u * c.youth(j)
 	c.decode = j.output * k.Step(b+1, kv+tokens)
 	c.batch = j.output * b * (k.D1 + k.D2*tokens)
 	room := s.waitForRoom(c, j)
@@ -253,14 +252,6 @@ func (c *candidate) lengthens(k cost.Constants) float64 {
 	own := k.B * float64(c.uncached)
 	pending := min(c.load.QueuedSeconds, k.B*chunkTokens)
 	return c.booking - own + max(k.D0, pending+own) - max(k.D0, pending)
-}
-
-// young is how much younger what it displaces is than on the worker where that is oldest: 0 the oldest, towards 1 the youngest.
-func (c *candidate) young(j *judgement) float64 {
-	if c.age >= j.oldest { // both may be infinite
-		return 0
-	}
-	return 1 - c.age/j.oldest
 }
 
 // waitForRoom is deficit * residence / held: what this request and those waiting there need beyond what is free, times the mean time a

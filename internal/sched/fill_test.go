@@ -1,0 +1,77 @@
+package sched
+
+import (
+	"math"
+	"testing"
+
+	"github.com/warmpath/warmpath/internal/cost"
+	"github.com/warmpath/warmpath/internal/fleet"
+)
+
+func TestPromptsGoWhereLittleWasPutLately(t *testing.T) {
+	c := newScene(t, DefaultPolicy, 1)
+	workers := c.workers(2)
+	for i, w := range workers {
+		w.SetInfo(fleet.Info{Models: []fleet.Model{{ID: "m"}}, KVTokensMax: 100_000 * (i + 1), At: c.now})
+	}
+	var got [2]int
+	for i := range 3000 {
+		d, r := c.must(unique(i, 10_000))
+		got[d.Worker.Slot]++
+		r.FirstToken(c.now)
+		r.Release(c.now, fleet.Succeeded)
+	}
+	if got[0] < 950 || got[0] > 1050 {
+		t.Errorf("of 3000 prompts %d went to the worker with a third of the cache", got[0])
+	}
+	for _, l := range c.s.slots {
+		if !(l.filled > 0) || math.IsInf(l.filled, 0) {
+			t.Errorf("%v tokens put in", l.filled)
+		}
+	}
+}
+
+// A worker that joins late takes what is new until it is as full as the others, and no longer.
+func TestANewcomerFillsUpAndThenTakesItsShare(t *testing.T) {
+	c := newScene(t, DefaultPolicy, 1)
+	info := fleet.Info{Models: []fleet.Model{{ID: "m"}}, KVTokensMax: 100_000, At: c.now}
+	serve := func(from, n int) (got map[string]int) {
+		got = map[string]int{}
+		for i := range n {
+			d, r := c.must(unique(from+i, 10_000))
+			got[d.Worker.ID]++
+			r.FirstToken(c.now)
+			r.Release(c.now, fleet.Succeeded)
+		}
+		return got
+	}
+	for _, w := range c.workers(3) {
+		w.SetInfo(info)
+	}
+	serve(0, 300)
+	c.worker("late").SetInfo(info)
+	if got := serve(300, 5); got["late"] != 5 {
+		t.Errorf("of the first five prompts the empty worker got %d", got["late"])
+	}
+	serve(400, 50)
+	if got := serve(500, 400); got["late"] < 80 || got["late"] > 120 {
+		t.Errorf("of four hundred prompts the fourth worker got %d once it was full", got["late"])
+	}
+}
+
+func TestAShortPromptRidesAlongInAStepAndTheSecondDoesNot(t *testing.T) {
+	k := cost.Constants{A: 0.001, B: 1e-4, C: 1e-9, D0: 0.02}
+	first := candidate{uncached: 150, booking: 0.001 + 0.015 + 0.00002}
+	if got := first.lengthens(k); math.Abs(got-0.00102) > 1e-9 {
+		t.Errorf("the first of a step makes it %.5f s longer", got)
+	}
+	second := first
+	second.load.QueuedSeconds = first.booking
+	if got := second.lengthens(k); math.Abs(got-(0.00102+0.01602-0.02+0.015)) > 1e-9 {
+		t.Errorf("the second of a step makes it %.5f s longer", got)
+	}
+	long := candidate{uncached: 4000, booking: 0.001 + 0.4 + 0.016}
+	if got := long.lengthens(k); math.Abs(got-(0.017+0.4-0.02)) > 1e-9 {
+		t.Errorf("a long prompt makes its steps %.5f s longer", got)
+	}
+}
