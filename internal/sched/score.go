@@ -2,7 +2,6 @@ package sched
 
 import (
 	"math"
-	"slices"
 
 	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/fleet"
@@ -358,7 +357,10 @@ func (s *Scheduler) explain(chosen int, reason, relaxed string, j judgement) Dec
 		}
 		best[at] = i
 	}
-	d.Rows = slices.Grow(s.req.Rows[:0], n)[:n]
+	if d.Rows = s.req.Rows; cap(d.Rows) < n {
+		d.Rows = make([]Row, n)
+	}
+	d.Rows = d.Rows[:n]
 	for r, i := range best[:n] {
 		d.Rows[r] = s.cands[i].row()
 	}
