@@ -15,7 +15,7 @@ func (s *Scheduler) filled(c *candidate, j *judgement) {
 	if j.capacity == 0 {
 		return
 	}
-	tokens := float64(c.uncached) + j.output
+	tokens := min(float64(c.uncached)+j.output, j.capacity) // more than all there is does not fit, and would overflow the weight
 	s.turnover += tokens / j.capacity
 	s.slot(c.worker).filled += tokens * math.Exp(s.turnover)
 	if s.turnover > turnoverMax {

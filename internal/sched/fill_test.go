@@ -59,6 +59,29 @@ func TestANewcomerFillsUpAndThenTakesItsShare(t *testing.T) {
 	}
 }
 
+func TestAPromptThatIsLargerThanAllCachesLeavesTheScoresFinite(t *testing.T) {
+	c := newScene(t, DefaultPolicy, 1)
+	for _, w := range c.workers(2) {
+		w.SetInfo(fleet.Info{Models: []fleet.Model{{ID: "m"}}, KVTokensMax: 100, At: c.now})
+	}
+	for i := range 5 {
+		req := unique(i, 480)
+		req.Bytes, req.PromptTokens = 0, 10_000_000
+		d, r := c.must(req)
+		r.Release(c.now, fleet.Cancelled)
+		for _, row := range d.Rows {
+			if math.IsNaN(row.TotalSeconds) || math.IsInf(row.TotalSeconds, 0) {
+				t.Fatalf("prompt %d: %s costs %v s", i, row.ID, row.TotalSeconds)
+			}
+		}
+	}
+	for _, l := range c.s.slots {
+		if math.IsNaN(l.filled) || math.IsInf(l.filled, 0) {
+			t.Errorf("%v tokens put in", l.filled)
+		}
+	}
+}
+
 func TestAShortPromptRidesAlongInAStepAndTheSecondDoesNot(t *testing.T) {
 	k := cost.Constants{A: 0.001, B: 1e-4, C: 1e-9, D0: 0.02}
 	first := candidate{uncached: 150, booking: 0.001 + 0.015 + 0.00002}

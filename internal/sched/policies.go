@@ -93,13 +93,12 @@ func (s *Scheduler) least(warm *Request, score func(*candidate) float64, seconds
 }
 
 // prefer leaves of the tied those that hold clearly more; of these, where the prompt displaces what is oldest, since nobody but the
-// router decides what the fleet as a whole forgets; of these, while there is room or nobody's capacity is known, those where others are
-// burdened least. It goes before the number in flight because 2 % of a long answer is a prefill of a thousand tokens: left to that number,
+// router decides what the fleet as a whole forgets; of these, where nobody's capacity is known, those where others are burdened
+// least. It goes before the number in flight because 2 % of a long answer is a prefill of a thousand tokens: left to that number,
 // it would give up hits and queue behind prefills all day, and forget parked conversations for prompts that had better places.
 func (s *Scheduler) prefer(tokens int, seconds, share float64) {
 	j := judgement{tokens: tokens}
-	longest, lightest := 0, math.Inf(1)
-	gentlest := math.Inf(1)
+	longest, gentlest, lightest := 0, math.Inf(1), math.Inf(1)
 	for i := range s.cands {
 		if c := &s.cands[i]; c.tied {
 			longest = max(longest, c.cached)
