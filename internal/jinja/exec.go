@@ -47,6 +47,15 @@ func (r *run) write(text string) error {
 	return nil
 }
 
+// print writes a value as it is shown.
+func (r *run) print(v any) error {
+	text, err := r.Str(v)
+	if err != nil {
+		return err
+	}
+	return r.write(text)
+}
+
 func (n *textNode) exec(r *run, _ *scope) (jump, error) { return onward, r.write(n.text) }
 
 func (n *outputNode) exec(r *run, s *scope) (jump, error) {
@@ -54,11 +63,7 @@ func (n *outputNode) exec(r *run, s *scope) (jump, error) {
 	if err != nil {
 		return onward, err
 	}
-	text, err := r.Str(v)
-	if err != nil {
-		return onward, err
-	}
-	return onward, r.write(text)
+	return onward, r.print(v)
 }
 
 func (n *jumpNode) exec(*run, *scope) (jump, error) {
@@ -210,11 +215,7 @@ func (n *callNode) exec(r *run, s *scope) (jump, error) {
 	if err != nil {
 		return onward, err
 	}
-	text, err := r.Str(v)
-	if err != nil {
-		return onward, err
-	}
-	return onward, r.write(text)
+	return onward, r.print(v)
 }
 
 func (n *filterNode) exec(r *run, s *scope) (jump, error) {

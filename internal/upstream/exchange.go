@@ -220,17 +220,7 @@ func (x *exchange) awaitWriter() {
 // Each implements Body. Where no read can be spared, or the worker has not taken all of the request, it is a loop of Next.
 func (x *exchange) Each(f func(piece []byte) error) error {
 	if !x.c.Watched() || !x.sent.Load() || x.over {
-		for {
-			p, err := x.Next()
-			if err == nil {
-				err = f(p)
-			} else if err == io.EOF {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-		}
+		return eachNext(x, f)
 	}
 	x.each = f
 	err := x.c.Attend(x.c.hands)

@@ -211,19 +211,7 @@ func (b *standardBody) Next() ([]byte, error) {
 
 func (b *standardBody) More() bool { return b.err != nil }
 
-func (b *standardBody) Each(f func(piece []byte) error) error {
-	for {
-		piece, err := b.Next()
-		if err == nil {
-			err = f(piece)
-		} else if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
+func (b *standardBody) Each(f func(piece []byte) error) error { return eachNext(b, f) }
 
 func (b *standardBody) Close() error {
 	if b.err == nil {

@@ -159,6 +159,21 @@ type Body interface {
 	Each(f func(piece []byte) error) error
 }
 
+// eachNext is Each where no system call can be spared.
+func eachNext(b Body, f func(piece []byte) error) error {
+	for {
+		piece, err := b.Next()
+		if err == nil {
+			err = f(piece)
+		} else if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
 // New returns a client for a worker's base URL, http://host:port or https://host:port, with or without a path.
 // User and password in it become basic authorization for requests that carry none.
 func New(baseURL string, o Options) (Client, error) {
