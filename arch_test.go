@@ -55,14 +55,15 @@ var rooms = map[string][]string{
 	"engine":     {"cost", "llmapi", "prompt", "prefix", "metrics", "dialog"},
 	"gate":       {"sched", "prefix", "cost", "fleet", "upstream", "life"},
 	"intake":     {"header"},
-	"proxy":      {"gate", "sched", "prompt", "prefix", "llmapi", "fleet", "upstream", "intake", "header", "life"},
+	"exact":      {"render", "prompt", "prefix", "kvindex", "sched", "fleet"},
+	"proxy":      {"exact", "render", "gate", "sched", "prompt", "prefix", "llmapi", "fleet", "upstream", "intake", "header", "life"},
 	"bench":      {"gate", "sched", "prompt", "prefix", "llmapi", "fleet", "cost", "upstream"},
 	"traces":     {"prefix", "declog", "fleet", "cost", "github.com/klauspost/compress/"},
 	"sim":        {"engine", "sched", "prefix", "cost", "fleet", "traces"},
 	"sweep":      {"sim", "cost"},
 	"report":     {"sweep", "sim"},
 	"contest":    {"sweep", "sim", "traces", "sched"},
-	"config":     {"fleet", "sched", "prefix", "upstream", "telemetry", "declog", "go.yaml.in/yaml/v3"},
+	"config":     {"fleet", "sched", "prefix", "kvindex", "zmtp", "upstream", "telemetry", "declog", "go.yaml.in/yaml/v3"},
 }
 
 // pure are the rooms and files that decide: no goroutine, socket, clock or global random source.

@@ -24,6 +24,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/declog"
 	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/kvindex"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/telemetry"
@@ -52,6 +53,7 @@ type Config struct {
 	LogFormat      string        `yaml:"log_format" enum:"text,json" doc:"Shape of the log on standard error."`
 	DecisionLog    DecisionLog   `yaml:"decision_log" doc:"One JSON line a request: what was decided, why, and what came of it."`
 	IndexBytesMax  Bytes         `yaml:"index_bytes_max" doc:"Memory for the prefix index; beyond it the oldest entries are forgotten."`
+	Exact          Exact         `yaml:"exact" doc:"Routing by the model's own tokens and the engines' own cache events, where both can be shown to be right. See docs/EXACT.md."`
 	Telemetry      Telemetry     `yaml:"telemetry" doc:"Asking the engines for their own counts."`
 	StateDir       string        `yaml:"state_dir" doc:"Folder of the installation's secret, which keys the prefix hashes. Empty: $XDG_STATE_HOME/warmpath, or ~/.local/state/warmpath."`
 	Ejection       Ejection      `yaml:"ejection" doc:"Putting a failing worker out for a while. The last worker standing is never ejected."`
@@ -71,8 +73,32 @@ type Worker struct {
 	Ranks       int    `yaml:"ranks" doc:"Data-parallel ranks behind this address that are told apart: as many workers, ID-dp0, ID-dp1 and so on, each with its own cache and load. vLLM and SGLang take the rank from the X-Data-Parallel-Rank header. 0: one worker, its ranks summed."`
 	GPUMetrics  string `yaml:"gpu_metrics" doc:"Page of a DCGM or ROCm exporter that tells of this worker's GPUs, such as http://gpu-1:9400/metrics. They are shown, and a GPU that is busy without a request of ours counts as foreign load. Empty: none."`
 	GPUs        string `yaml:"gpus" doc:"Which GPUs of that page are this worker's, by the exporter's numbers, such as 0,1. Empty: all."`
+	Events      string `yaml:"events" doc:"Where its cache events are published, such as tcp://gpu-1:5557; with bind+ in front, where the engine connects to. Empty: as exact.events says."`
+	Replay      string `yaml:"replay" doc:"Where past cache events are replayed, such as tcp://gpu-1:5558. Only beside events."`
 	Model       string `yaml:"model" doc:"Model it serves, for an engine that does not tell. Empty: asked from the engine."`
 }
+
+// Exact is what knowing for certain takes.
+type Exact struct {
+	Tokenizers    []ModelFiles  `yaml:"tokenizers" doc:"Models' own files. A model that is not named here has those that its engine names, when they can be read here, else its engines are asked for tokens."`
+	Events        string        `yaml:"events" doc:"Where workers publish cache events that do not say so themselves. auto: vLLM is asked, other engines are left alone. off: nobody is subscribed to. tcp://{host}:5557: there; a data-parallel rank's number is added to the port."`
+	IndexBytesMax Bytes         `yaml:"index_bytes_max" min:"4MiB" doc:"Memory for what engines say they hold; beyond it the subtrees used longest ago are forgotten."`
+	TokensTimeout time.Duration `yaml:"tokens_timeout" min:"1ms" doc:"How long a request waits for an engine to tell its tokens, where the model's files are not at hand. Late answers are of use to those that follow."`
+	TokensMax     int           `yaml:"tokens_in_flight_max" min:"1" doc:"How many such questions may be under way at one time; requests beyond it do without."`
+	CacheBytesMax Bytes         `yaml:"cache_bytes_max" min:"1MiB" doc:"Memory for tokens that were worked out or told, for each model."`
+}
+
+// ModelFiles is where a model's tokenizer and chat template are.
+type ModelFiles struct {
+	Model string `yaml:"model" doc:"Name by which requests ask for it."`
+	Path  string `yaml:"path" doc:"A folder with tokenizer.json, that file, a .gguf file or a Hugging Face cache folder. Read once, at start."`
+}
+
+// EventsAuto and EventsOff are the values of exact.events that are no address.
+const (
+	EventsAuto = "auto"
+	EventsOff  = "off"
+)
 
 // Timeouts bound the waits for a worker, and for a client.
 type Timeouts struct {
@@ -121,6 +147,7 @@ func Default() Config {
 		LogFormat:      "text",
 		DecisionLog:    DecisionLog{BytesMax: Bytes(decisions.FileBytesMax), FilesMax: decisions.FilesMax},
 		IndexBytesMax:  Bytes(index.BytesMax),
+		Exact:          Exact{Events: EventsAuto, IndexBytesMax: Bytes(kvindex.DefaultOptions().BytesMax), TokensTimeout: 50 * time.Millisecond, TokensMax: 32, CacheBytesMax: 64 << 20},
 		Telemetry:      Telemetry{Interval: asking.Interval, Timeout: asking.Timeout, StaleAfter: workers.StaleAfter},
 		Ejection:       Ejection{After: workers.EjectAfter, First: workers.EjectFor, Max: workers.EjectMax},
 	}

@@ -50,6 +50,7 @@ workers:
     gpu_metrics: http://gpu-2:9400
     gpus: "0, 1"
     model: m
+  - {url: http://gpu-4, events: "bind+tcp://*:5557", replay: "tcp://gpu-4:5558"}
   - {url: "http://[::1]:9000"}
   - http://front/gpu/3/
 policy: least-tokens
@@ -69,6 +70,7 @@ log_level: debug
 log_format: json
 decision_log: {file: "a$${b}.jsonl", bytes_max: 1048576, files_max: 2}
 index_bytes_max: 10MB
+exact: {tokenizers: [{model: m, path: /models/m}], events: "tcp://{host}:5557", index_bytes_max: 8MiB, tokens_timeout: 20ms, tokens_in_flight_max: 4, cache_bytes_max: 2MiB}
 telemetry: {interval: 2s, timeout: 3s, stale_after: 9s}
 state_dir: /var/lib/warmpath
 ejection: {after: 5, first: 2s, max: 2m}
@@ -82,6 +84,7 @@ ejection: {after: 5, first: 2s, max: 2m}
 		Workers: []Worker{
 			{URL: "http://gpu-1", ID: "gpu-1"},
 			{URL: "https://gpu-2", ID: "b", Key: "s3cret: x", InFlightMax: 64, Ranks: 2, GPUMetrics: "http://gpu-2:9400", GPUs: "0, 1", Model: "m"},
+			{URL: "http://gpu-4", ID: "gpu-4", Events: "bind+tcp://*:5557", Replay: "tcp://gpu-4:5558"},
 			{URL: "http://[::1]:9000", ID: "[::1]:9000"},
 			{URL: "http://front/gpu/3", ID: "front-gpu-3"},
 		},
@@ -91,6 +94,7 @@ ejection: {after: 5, first: 2s, max: 2m}
 		BodyBytesMax: 1 << 30, InFlightMax: 12, ExplainHeaders: true, AccessLog: true, LogLevel: "debug", LogFormat: "json",
 		DecisionLog:   DecisionLog{File: "a${b}.jsonl", BytesMax: 1 << 20, FilesMax: 2},
 		IndexBytesMax: 10e6,
+		Exact:         Exact{Tokenizers: []ModelFiles{{"m", "/models/m"}}, Events: "tcp://{host}:5557", IndexBytesMax: 8 << 20, TokensTimeout: 20 * time.Millisecond, TokensMax: 4, CacheBytesMax: 2 << 20},
 		Telemetry:     Telemetry{Interval: 2 * time.Second, Timeout: 3 * time.Second, StaleAfter: 9 * time.Second},
 		StateDir:      "/var/lib/warmpath",
 		Ejection:      Ejection{After: 5, First: 2 * time.Second, Max: 2 * time.Minute},
@@ -161,6 +165,11 @@ var wrongSettings = []struct{ text, want string }{
 	{"listen: '8800'", `w.yaml:1: listen: "8800" is no address`},
 	{"listen: 127.0.0.1:99999", `w.yaml:1: listen: port "99999" of "127.0.0.1:99999" is not a number from 0 to 65535`},
 	{"ejection: {first: 2m}", "w.yaml:1: ejection.first: 2m0s is longer than ejection.max, 1m0s"},
+	{"exact: {tokenizers: [{model: m, path: a}, {model: m, path: b}]}", `w.yaml:1: exact.tokenizers[1].model: "m" is that of exact.tokenizers[0] already`},
+	{"exact: {tokenizers: [{path: c}]}", "w.yaml:1: exact.tokenizers[0]: needs both a model and a path: {model: llama-8b, path: /models/llama-8b}"},
+	{"exact: {events: http://x}", `w.yaml:1: exact.events: "http://x" is no address of cache events, such as tcp://gpu-1:5557: endpoint "http://x": only tcp://host:port and ipc://path are known; or write auto or off`},
+	{"workers: [{url: http://a, replay: tcp://a:1}]", "w.yaml:1: workers[0].replay: is set and events is not: there is nothing to replay"},
+	{"workers: [{url: http://a, events: tcp://a:1, ranks: 2}]", "w.yaml:1: workers[0].events: is one address for 2 ranks, each of which has its own; leave it out, the engine tells them, or set exact.events"},
 	{"telemetry: {interval: 10s}", "w.yaml:1: telemetry.stale_after: 5s is shorter than telemetry.interval, 10s"},
 	{"decision_log: {bytes_max: 1GiB}", "w.yaml:1: decision_log.bytes_max: is set, but decision_log.file is not"},
 	{"cors: {origin: [https://a]}", "w.yaml:1: cors.origin: unknown key; did you mean cors.origins?"},

@@ -17,6 +17,7 @@ type Worker struct {
 	fleet    *Fleet
 	draining bool
 	gone     bool
+	doubted  bool
 
 	inFlightMax int // 0: the fleet's
 
@@ -43,6 +44,7 @@ type Info struct {
 	KVTokensMax     int       // tokens its KV cache holds
 	SlotsMax        int       // sequences it runs at once
 	UsageOption     bool      // accepts stream_options.include_usage
+	Path            string    // of the model's files as the engine names it: a folder, a file or a hub's name
 	At              time.Time // when the engine said so; zero: it is only configured
 }
 
@@ -182,6 +184,12 @@ func (w *Worker) Draining() bool { return w.draining }
 
 // Gone reports whether this instance has left the fleet, by Remove or Restart. Nothing learned from its answers concerns a successor.
 func (w *Worker) Gone() bool { return w.gone }
+
+// Doubted reports that what the worker tells of its cache does not come true, so that it is not gone by.
+func (w *Worker) Doubted() bool { return w.doubted }
+
+// Doubt says whether it is so.
+func (w *Worker) Doubt(doubted bool) { w.doubted = doubted }
 
 // SetInFlightMax gives this worker a cap of its own; 0 leaves it to Options.InFlightMax and the engine.
 func (w *Worker) SetInFlightMax(n int) { w.inFlightMax = max(0, n) }

@@ -116,6 +116,23 @@ func (g *Gate) cacheBytes(info fleet.Info) int64 {
 	return int64(g.ratio.Bytes(model, tokens))
 }
 
+// Slot is where that very instance of a worker is in every table by worker; false when it is not in the fleet.
+func (g *Gate) Slot(id string, incarnation uint64) (slot int, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if w := g.fleet.Lookup(id); w != nil && w.Incarnation == incarnation {
+		return w.Slot, true
+	}
+	return 0, false
+}
+
+// Doubt says whether what a worker tells of its cache is not to be gone by.
+func (g *Gate) Doubt(w *fleet.Worker, doubted bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	w.Doubt(doubted)
+}
+
 // Unreachable notes that nobody answers at a worker's address.
 func (g *Gate) Unreachable(id string, incarnation uint64) {
 	g.mu.Lock()

@@ -84,7 +84,7 @@ type Target struct {
 	Incarnation uint64 // another one is another engine
 	Rank        int    // -1: the worker is no rank of several
 	Model       string // base model, as requests' keys have it
-	Engine      string // as telemetry recognises it: "trtllm" is polled
+	Engine      string // as telemetry recognises it: "tensorrt-llm" is polled
 	BlocksMax   int    // blocks of its cache, 0 unknown
 	// Events and Replay are configured endpoints, which win over what the engine tells. Events with "bind+" in front is where the engine
 	// connects to.

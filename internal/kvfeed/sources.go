@@ -49,7 +49,7 @@ func (f *feed) find(ctx context.Context) (Source, error) {
 		endpoint, bind := strings.CutPrefix(t.Events, "bind+")
 		return Source{Endpoint: endpoint, Bind: bind, Replay: t.Replay, Found: configured}, nil
 	}
-	if t.Engine == "trtllm" {
+	if t.Engine == "tensorrt-llm" {
 		return Source{Endpoint: strings.TrimRight(t.URL, "/") + "/kv_cache_events", Polled: true, Found: foundByEngine}, nil
 	}
 	for {

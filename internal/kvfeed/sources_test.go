@@ -82,7 +82,7 @@ func TestTensorRTLLMIsPolled(t *testing.T) {
 	o := quick()
 	o.Client = web.Client()
 	m, x := manager(t, o)
-	m.Follow(Target{ID: "a", URL: web.URL, Rank: -1, Model: "m", Engine: "trtllm"})
+	m.Follow(Target{ID: "a", URL: web.URL, Rank: -1, Model: "m", Engine: "tensorrt-llm"})
 	check := func(what string, d, fast int32) {
 		t.Helper()
 		until(t, what, func() bool {

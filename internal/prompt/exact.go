@@ -162,17 +162,22 @@ type Blocks struct {
 // Chain has a key for each whole block, in into's memory: engines do not share blocks that are not full. Its Ends count tokens, and not
 // bytes.
 func (e *Exact) Chain(into prefix.Chain, ids []uint32, b Blocks) prefix.Chain {
+	return TokenChain(e.seed, into, ids, b)
+}
+
+// TokenChain is Chain for tokens from elsewhere.
+func TokenChain(seed prefix.Seed, into prefix.Chain, ids []uint32, b Blocks) prefix.Chain {
 	c := into.Reset()
 	if b.Tokens <= 0 {
 		return c
 	}
-	key := e.seed.TokenRoot(b.Model, b.Adapter)
+	key := seed.TokenRoot(b.Model, b.Adapter)
 	var extra []byte
 	if b.Salt != "" {
 		extra = prefix.AppendExtra(nil, b.Salt)
 	}
 	for at := b.Tokens; at <= len(ids); at += b.Tokens {
-		key = e.seed.NextTokens(key, ids[at-b.Tokens:at], extra)
+		key = seed.NextTokens(key, ids[at-b.Tokens:at], extra)
 		extra = nil // the salt is in the first block, and the others follow from it
 		c.Keys = append(c.Keys, key)
 		c.Ends = append(c.Ends, int32(at))

@@ -16,6 +16,7 @@ type Course struct {
 	began         time.Time
 	matchedTokens int
 	matchedBlocks int32
+	expected      []prefix.Key // see Scheduler.expectBlocks
 
 	clean   bool          // its prefill was observed alone,
 	prefill time.Duration // and took so long
@@ -51,7 +52,7 @@ const (
 
 // Follow takes what Place returned and follows it to its end.
 func Follow(d *Decision, r *fleet.Reservation, now time.Time) Course {
-	return Course{worker: d.Worker, reservation: r, began: now, matchedTokens: d.MatchedTokens, matchedBlocks: d.MatchedBlocks}
+	return Course{worker: d.Worker, reservation: r, began: now, matchedTokens: d.MatchedTokens, matchedBlocks: d.MatchedBlocks, expected: d.expected}
 }
 
 // Reservation is what the request has on its worker.
@@ -69,6 +70,8 @@ func (c *Course) FirstToken(now time.Time) {
 func (s *Scheduler) Release(c *Course, chain prefix.Chain, now time.Time, o fleet.Outcome, computed bool) {
 	c.alone = c.reservation.Alone()
 	released := c.reservation.Release(now, o)
+	s.withdraw(c.worker, c.expected)
+	c.expected = nil
 	if released {
 		c.beside += c.worker.PrefillTime(now)
 	}

@@ -47,6 +47,7 @@ type Request struct {
 	Tenant       string
 	Chain        prefix.Chain // empty: routed by load
 	Held         []int32      // leading blocks of Chain on each worker, by slot, where that is known exactly; nil asks the index
+	Known        []Known      // the same by the prompt's own tokens and the workers' own word, one for each size of blocks; nil: not known
 	Bytes        int          // of the prompt; 0 is the chain's length
 	PromptTokens int          // estimate
 	MaxTokens    int          // the request's own limit on its answer; 0 unsaid
@@ -90,7 +91,8 @@ type Row struct {
 	TotalSeconds     float64       `json:"total_seconds"`
 	Score            float64       `json:"score"` // by the policy in force; the least wins
 	InFlight         int           `json:"in_flight"`
-	Why              string        `json:"why,omitempty"` // the filter that put it out
+	ByEvents         bool          `json:"by_events,omitempty"` // matched is what the worker told, and not what is assumed of it
+	Why              string        `json:"why,omitempty"`       // the filter that put it out
 }
 
 // Decision says who was chosen and why. It is the caller's to keep.
@@ -103,9 +105,13 @@ type Decision struct {
 	MatchedBlocks     int32         `json:"-"`              // the same in blocks of the request's chain, before it was entered
 	Entered           int           `json:"-"`              // leading blocks of the chain that are in the index as expected there
 	BestMatchedTokens int           `json:"best_matched_tokens"`
-	OutputTokens      float64       `json:"output_tokens"`     // expected
-	Relaxed           string        `json:"relaxed,omitempty"` // soft filters that would have left nobody
+	ByEvents          bool          `json:"by_events,omitempty"` // matched is what the chosen worker told
+	ToldTokens        int           `json:"-"`                   // what it told, also where that is doubted; -1 when it told nothing
+	OutputTokens      float64       `json:"output_tokens"`       // expected
+	Relaxed           string        `json:"relaxed,omitempty"`   // soft filters that would have left nobody
 	Reason            string        `json:"reason"`
+
+	expected []prefix.Key // what withdraws the prompt from those expected on the worker
 }
 
 // ErrNoModel says that no worker serves the model. It is the client's mistake.
@@ -249,6 +255,7 @@ func (s *Scheduler) place(now time.Time, req *Request) (Decision, *fleet.Reserva
 	s.turn++
 	s.slot(c.worker).turn = s.turn
 	s.filled(c, &j)
+	d.expected = s.expectBlocks(c, req)
 	if s.index != nil && len(req.Chain.Keys) > 0 && req.Held == nil {
 		d.Entered = s.index.EnterHead(c.worker.Slot, req.Chain, now.UnixNano(), s.enterMax)
 	}

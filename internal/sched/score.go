@@ -21,6 +21,9 @@ const (
 	// reuseLittle is the share of recent prompts that was cached below which that bound is lifted in proportion: where hardly anything is
 	// reused there is no hit rate to guard. Until seenWeight prompts were seen nobody can tell.
 	reuseLittle = 0.1
+	// slowerShare is what a token in an engine's host memory costs of one that is computed: 128 KB of keys and values of an 8 billion model
+	// take some 5 us over a PCIe 5 bus (25 GB/s), its computing 40 to 60 us on the accelerators at such buses.
+	slowerShare = 0.1
 )
 
 // candidate is one worker before one request.
@@ -34,6 +37,9 @@ type candidate struct {
 	blocks     int32  // leading blocks of the prompt that it holds
 	cached     int    // h: the same in tokens
 	uncached   int    // u
+	told       int    // h by the worker's own word, -1 when it said nothing
+	byEvents   bool   // cached is told
+	loaded     int    // tokens of cached that come from slower memory
 	inFlight   float64
 	booking    float64 // w without the floor of a step: those that wait share the step
 	others     float64 // part of the time to the first token that is neither queued prefill nor its own
@@ -56,6 +62,8 @@ type slot struct {
 	idHash uint64
 	turn   uint64  // when it was chosen last; 0 never
 	filled float64 // tokens put into its cache, see Scheduler.filled
+
+	expected []expected // the newest at the end, at most expectedMax
 }
 
 // means is the mean request, of which other routers' are assumed to be.
@@ -174,11 +182,9 @@ func (s *Scheduler) match(req *Request, j *judgement) {
 			last := int(c.blocks) - 1
 			c.sharedKey = uint64(chain.Keys[last])
 			c.cached = int(int64(j.tokens) * int64(chain.Ends[last]) / int64(whole))
-			c.cached = max(0, min(c.cached, j.tokens-1))
-			if b := c.worker.BlockTokens(); b > 1 {
-				c.cached -= c.cached % b
-			}
+			c.cached = wholeBlocks(c.cached, j.tokens, c.worker.BlockTokens())
 		}
+		s.byEvents(c, req, j)
 		c.uncached = j.tokens - c.cached
 		j.bestMatched = max(j.bestMatched, c.cached)
 	}
@@ -207,8 +213,9 @@ func (s *Scheduler) weigh(c *candidate, j *judgement) {
 	h, u := float64(c.cached), float64(c.uncached)
 
 	c.inFlight = b
-	c.prefill = k.Prefill(c.uncached, c.cached)
-	c.booking = k.A + k.B*u + k.C*(u*(u+2*h))
+	loading := slowerShare * k.B * float64(c.loaded)
+	c.prefill = k.Prefill(c.uncached, c.cached) + loading
+	c.booking = k.A + k.B*u + k.C*(u*(u+2*h)) + loading
 	c.delay = c.lengthens(k)
 	c.price = min(j.inFlight, priceSteepest*b+1)
 	c.displaced = j.reuse * k.B * u * c.youth(j)
@@ -335,6 +342,8 @@ func (s *Scheduler) explain(chosen int, reason, relaxed string, j judgement) Dec
 		MatchedTokens:     c.cached,
 		MatchedBlocks:     c.blocks,
 		BestMatchedTokens: j.bestMatched,
+		ByEvents:          c.byEvents,
+		ToldTokens:        c.told,
 		OutputTokens:      j.output,
 		Relaxed:           relaxed,
 		Reason:            reason,
@@ -380,6 +389,6 @@ func (c *candidate) row() Row {
 		Worker: c.worker, ID: c.worker.ID,
 		MatchedTokens: c.cached, QueuedSeconds: c.queued, WaitPriceSeconds: c.waitPrice, PrefillSeconds: c.prefill, Price: c.price,
 		DelaySeconds: c.delay, DecodeSeconds: c.decode, BatchSeconds: c.batch, DisplacedSeconds: c.displaced, TotalSeconds: c.total, Score: c.score,
-		InFlight: c.worker.InFlight(), Why: c.out.String(),
+		InFlight: c.worker.InFlight(), ByEvents: c.byEvents, Why: c.out.String(),
 	}
 }
