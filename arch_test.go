@@ -39,7 +39,9 @@ var rooms = map[string][]string{
 	"kvbench":    {"bench", "kvevent", "kvindex", "prefix"},
 	"kvpublish":  {"kvevent", "prefix", "zmtp"},
 	"words":      {},
-	"tokenizer":  {"words"},
+	"joins":      {},
+	"tokenizer":  {"joins", "words"},
+	"modelfile":  {"template", "tokenizer", "words"},
 	"pyvalue":    {},
 	"jinjalex":   {},
 	"jinjalib":   {"jinjalex", "pyvalue"},
@@ -55,6 +57,7 @@ var rooms = map[string][]string{
 	"engine":     {"cost", "llmapi", "prompt", "prefix", "metrics", "dialog"},
 	"gate":       {"sched", "prefix", "cost", "fleet", "upstream", "life"},
 	"intake":     {"header"},
+	"truth":      {},
 	"exact":      {"render", "prompt", "prefix", "kvindex", "sched", "fleet"},
 	"proxy":      {"exact", "render", "gate", "sched", "prompt", "prefix", "llmapi", "fleet", "upstream", "intake", "header", "life"},
 	"bench":      {"gate", "sched", "prompt", "prefix", "llmapi", "fleet", "cost", "upstream"},
@@ -67,7 +70,7 @@ var rooms = map[string][]string{
 }
 
 // pure are the rooms and files that decide: no goroutine, socket, clock or global random source.
-var pure = []string{"internal/fleet/", "internal/llmapi/", "internal/jsontext/", "internal/dialog/", "internal/prompt/", "internal/words/", "internal/tokenizer/", "internal/pyvalue/", "internal/jinjalex/", "internal/jinjalib/", "internal/jinja/", "internal/template/", "internal/prefix/", "internal/kvindex/", "internal/cost/", "internal/sched/", "internal/engine/step.go", "internal/engine/stretch.go", "internal/engine/blocks.go", "internal/engine/tier.go", "internal/kvevent/"}
+var pure = []string{"internal/fleet/", "internal/llmapi/", "internal/jsontext/", "internal/dialog/", "internal/prompt/", "internal/words/", "internal/joins/", "internal/tokenizer/", "internal/pyvalue/", "internal/jinjalex/", "internal/jinjalib/", "internal/jinja/", "internal/template/", "internal/prefix/", "internal/kvindex/", "internal/cost/", "internal/sched/", "internal/engine/step.go", "internal/engine/stretch.go", "internal/engine/blocks.go", "internal/engine/tier.go", "internal/kvevent/", "internal/truth/"}
 
 // impure are the imports that pure code may not have, and impureCalls the functions of packages it may otherwise use.
 var (
