@@ -36,6 +36,14 @@ var (
 	classes  = []string{"refused", "reset", "timeout", "bad_shape", "server_error", "busy", "exhausted", "invalid", "source"}
 	kinds    = []string{"prompt", "cached", "completion"}
 	states   = []string{"ready", "ejected", "probing", "draining", "down", "unknown"}
+
+	tokenModes    = []string{"exact", "engine-side", "approximate"}
+	eventStates   = []string{"exact", "catching", "partial", "waiting", "silent", "none"}
+	eventKinds    = []string{"applied", "replayed", "repeated", "undecodable"}
+	eventTroubles = []string{"gap", "restart", "forgotten", "silence", "malformed"}
+	blockKinds    = []string{"stored", "removed"}
+	questionEnds  = []string{"answered", "cached", "late", "failed", "refused"}
+	lossCauses    = []string{"not_there", "untold", "mis_keyed", "mis_routed"}
 )
 
 // catalogue is every family, in the order of the page. docs/METRICS.md is made of it; a test holds them together.
@@ -110,6 +118,54 @@ var catalogue = []family{
 		help: "Blocks in the prefix index."},
 	{name: "warmpath_index_evictions_total", kind: kindCounter, unit: "blocks",
 		help: "Blocks put out of the prefix index to keep its bounds."},
+	{name: "warmpath_token_mode", kind: kindGauge, unit: "0 or 1", labels: []string{"model", "mode"},
+		help: "1 for the way in which a model's prompts become tokens, 0 for the others. mode: exact (by its own tokenizer and template, here, shown to agree with its engines), engine-side (its engines are asked), approximate (by bytes)."},
+	{name: "warmpath_token_checks_total", kind: kindCounter, unit: "prompts", labels: []string{"model"},
+		help: "Prompts whose tokens were compared with those that an engine makes of them."},
+	{name: "warmpath_token_mismatches_total", kind: kindCounter, unit: "prompts", labels: []string{"model"},
+		help: "Of warmpath_token_checks_total, those with other tokens. One is enough to leave exact mode."},
+	{name: "warmpath_token_questions_total", kind: kindCounter, unit: "questions", labels: []string{"model", "end"},
+		help: "Prompts whose tokens were wanted from an engine, in engine-side mode. end: answered; cached (known from before, not asked); late (the request went on without); failed; refused (too many under way, or the engines failed lately)."},
+	{name: "warmpath_events_state", kind: kindGauge, unit: "0 or 1", labels: []string{"worker", "state"},
+		help: "1 for how completely a worker's cache is known by its events, 0 for the others. state: exact; catching (something was missed and is asked for again); partial (right, but not all there is); waiting (nothing has come); silent (events that should come do not); none (it tells nothing, or is not listened to)."},
+	{name: "warmpath_events_messages_total", kind: kindCounter, unit: "messages", labels: []string{"worker", "kind"},
+		help: "Messages of cache events. kind: applied; replayed (those that a replay brought, again or for the first time); repeated (those that came twice); undecodable (they cost all knowledge of the worker)."},
+	{name: "warmpath_events_blocks_total", kind: kindCounter, unit: "blocks", labels: []string{"worker", "kind"},
+		help: "Blocks that a worker told of. kind: stored, removed. One that is told twice counts twice."},
+	{name: "warmpath_events_troubles_total", kind: kindCounter, unit: "times", labels: []string{"worker", "kind"},
+		help: "What went wrong with a worker's events. kind: gap (messages were missing), restart (the engine began anew), forgotten (all that was known was given up), silence (events stopped though requests were computed), malformed (an event that contradicts itself)."},
+	{name: "warmpath_events_worker_blocks", kind: kindGauge, unit: "blocks", labels: []string{"worker"},
+		help: "Blocks that a worker holds by its own word. Absent for one whose events are not followed."},
+	{name: "warmpath_events_index_blocks", kind: kindGauge, unit: "blocks",
+		help: "Different blocks that workers hold by their own word."},
+	{name: "warmpath_events_index_memberships", kind: kindGauge, unit: "blocks",
+		help: "The same, each block counted for every worker that holds it."},
+	{name: "warmpath_events_index_bytes", kind: kindGauge, unit: "bytes",
+		help: "Memory of the index of these blocks."},
+	{name: "warmpath_events_index_bytes_max", kind: kindGauge, unit: "bytes",
+		help: "Bound of warmpath_events_index_bytes."},
+	{name: "warmpath_events_index_evictions_total", kind: kindCounter, unit: "blocks",
+		help: "Memberships given up to keep that bound: the worker holds them, and it is not known any more."},
+	{name: "warmpath_truth_requests_total", kind: kindCounter, unit: "requests", labels: []string{"worker"},
+		help: "Requests for which a worker reported cached tokens, so that they could be compared with what was predicted."},
+	{name: "warmpath_truth_right_total", kind: kindCounter, unit: "requests", labels: []string{"worker"},
+		help: "Of warmpath_truth_requests_total, those predicted to the block."},
+	{name: "warmpath_truth_predicted_tokens_total", kind: kindCounter, unit: "tokens", labels: []string{"worker"},
+		help: "Cached tokens predicted for these requests, no more than an engine can report."},
+	{name: "warmpath_truth_reported_tokens_total", kind: kindCounter, unit: "tokens", labels: []string{"worker"},
+		help: "Cached tokens that the worker reported for them."},
+	{name: "warmpath_truth_error_tokens_total", kind: kindCounter, unit: "tokens", labels: []string{"worker"},
+		help: "Sum of the absolute differences of the two, request by request."},
+	{name: "warmpath_truth_bias_tokens", kind: kindGauge, unit: "tokens", labels: []string{"worker"},
+		help: "Mean of predicted less reported over the last 128 requests or so. Above 0, too much is promised."},
+	{name: "warmpath_truth_trust_ratio", kind: kindGauge, unit: "0 to 1", labels: []string{"worker"},
+		help: "Share of what a worker's events foretold lately that came true."},
+	{name: "warmpath_truth_trusted", kind: kindGauge, unit: "0 or 1", labels: []string{"worker"},
+		help: "1 while a worker's events are gone by; 0 while it is scored by what it is assumed to have cached, because they did not come true."},
+	{name: "warmpath_truth_prompts_differ_total", kind: kindCounter, unit: "requests", labels: []string{"worker"},
+		help: "Requests whose prompt, by its tokens, is not as long as the worker says: its tokenizer or template is another."},
+	{name: "warmpath_truth_lost_tokens_total", kind: kindCounter, unit: "tokens", labels: []string{"worker", "cause"},
+		help: "Tokens by why prediction and report differ, or a cache elsewhere was passed by. cause: not_there (promised and gone: evicted early, or events lost); untold (cached and not foretold); mis_keyed (our prompt is not the worker's: tokens, template, adapter or salt differ); mis_routed (another worker had more)."},
 	{name: "warmpath_decision_log_records_total", kind: kindCounter, unit: "records",
 		help: "Records written to the decision log."},
 	{name: "warmpath_decision_log_drops_total", kind: kindCounter, unit: "records",

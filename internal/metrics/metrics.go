@@ -104,7 +104,7 @@ func New(collect func(*State)) *Set {
 	if collect == nil {
 		collect = func(*State) {}
 	}
-	r.MustRegister(newStateCollector(collect), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(newStateCollector(collect, s.ModelLabel), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return s
 }
 

@@ -72,7 +72,9 @@ func TestThePageOfMetricsIsTheCatalogue(t *testing.T) {
 // full is a set in which every family has a sample.
 func full() *Set {
 	s := New(func(s *State) {
-		s.Workers = []WorkerState{{ID: "a", State: "ready", HasRunning: true, HasWaiting: true, HasKVUsage: true, HasTelemetryAge: true, HasSignals: true, HasGPU: true, HasGPUMemory: true}}
+		s.Workers = []WorkerState{{ID: "a", State: "ready", HasRunning: true, HasWaiting: true, HasKVUsage: true, HasTelemetryAge: true, HasSignals: true, HasGPU: true, HasGPUMemory: true,
+			Events: &EventsState{}, Truth: &TruthState{}}}
+		s.TokenModes = []TokenMode{{Model: "m"}}
 	})
 	s.KnowModel("m")
 	s.Model("m").Request("chat", "succeeded")

@@ -11,6 +11,9 @@ type State struct {
 	IndexEvictions                         uint64
 
 	DecisionLogRecords, DecisionLogDrops uint64
+
+	TokenModes []TokenMode
+	EventIndex EventIndex
 }
 
 // WorkerState is one worker at the moment of a scrape.
@@ -29,12 +32,16 @@ type WorkerState struct {
 	EngineRunning, EngineWaiting int
 	KVUsage                      float64 // 0..1
 	TelemetryAgeSeconds          float64
+
+	Events *EventsState // nil: its events are not followed
+	Truth  *TruthState  // nil: it reported nothing yet
 }
 
 // stateCollector turns State into samples, so that no gauge needs care on the hot path and a removed worker leaves none behind.
 type stateCollector struct {
 	collect func(*State)
 	descs   map[string]*prometheus.Desc
+	label   func(model string) string
 }
 
 // stateFamilies are the families that mirror state.
@@ -44,10 +51,17 @@ var stateFamilies = []string{
 	"warmpath_engine_signals_missing", "warmpath_gpu_usage_ratio", "warmpath_gpu_memory_ratio", "warmpath_telemetry_age_seconds",
 	"warmpath_index_bytes", "warmpath_index_bytes_max", "warmpath_index_blocks", "warmpath_index_evictions_total",
 	"warmpath_decision_log_records_total", "warmpath_decision_log_drops_total",
+	"warmpath_token_mode", "warmpath_token_checks_total", "warmpath_token_mismatches_total", "warmpath_token_questions_total",
+	"warmpath_events_state", "warmpath_events_messages_total", "warmpath_events_blocks_total", "warmpath_events_troubles_total",
+	"warmpath_events_worker_blocks", "warmpath_events_index_blocks", "warmpath_events_index_memberships", "warmpath_events_index_bytes",
+	"warmpath_events_index_bytes_max", "warmpath_events_index_evictions_total",
+	"warmpath_truth_requests_total", "warmpath_truth_right_total", "warmpath_truth_predicted_tokens_total", "warmpath_truth_reported_tokens_total",
+	"warmpath_truth_error_tokens_total", "warmpath_truth_bias_tokens", "warmpath_truth_trust_ratio", "warmpath_truth_trusted",
+	"warmpath_truth_prompts_differ_total", "warmpath_truth_lost_tokens_total",
 }
 
-func newStateCollector(collect func(*State)) *stateCollector {
-	c := &stateCollector{collect: collect, descs: make(map[string]*prometheus.Desc)}
+func newStateCollector(collect func(*State), label func(model string) string) *stateCollector {
+	c := &stateCollector{collect: collect, descs: make(map[string]*prometheus.Desc), label: label}
 	for _, name := range stateFamilies {
 		f := familyNamed(name)
 		c.descs[name] = prometheus.NewDesc(f.name, f.help, f.labels, nil)
@@ -66,7 +80,7 @@ func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
 func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	var s State
 	c.collect(&s)
-	emit := func(name string, value float64, labels ...string) {
+	var emit emitter = func(name string, value float64, labels ...string) {
 		kind := prometheus.GaugeValue
 		if familyNamed(name).kind == kindCounter {
 			kind = prometheus.CounterValue
@@ -79,6 +93,8 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	emit("warmpath_index_evictions_total", float64(s.IndexEvictions))
 	emit("warmpath_decision_log_records_total", float64(s.DecisionLogRecords))
 	emit("warmpath_decision_log_drops_total", float64(s.DecisionLogDrops))
+	emitEventIndex(emit, &s.EventIndex)
+	emitTokenModes(emit, s.TokenModes, c.label)
 	seen := make(map[string]bool, len(s.Workers))
 	for i := range s.Workers {
 		w := &s.Workers[i]
@@ -89,17 +105,29 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-func emitWorker(emit func(name string, value float64, labels ...string), w *WorkerState) {
-	at := place(states, w.State)
-	if at == len(states) {
-		at = place(states, "unknown")
+// emitter adds one sample of a family in the catalogue.
+type emitter func(name string, value float64, labels ...string)
+
+// emitOne shows which one of a closed list is so: 1 for it, 0 for the others. A value outside the list is shown as unknown.
+func emitOne(emit emitter, name, of string, list []string, value, unknown string) {
+	at := place(list, value)
+	if at == len(list) {
+		at = place(list, unknown)
 	}
-	for i, state := range states {
-		value := 0.0
+	for i, each := range list {
+		is := 0.0
 		if i == at {
-			value = 1
+			is = 1
 		}
-		emit("warmpath_worker_state", value, w.ID, state)
+		emit(name, is, of, each)
+	}
+}
+
+func emitWorker(emit emitter, w *WorkerState) {
+	emitOne(emit, "warmpath_worker_state", w.ID, states, w.State, "unknown")
+	emitEvents(emit, w.ID, w.Events)
+	if w.Truth != nil {
+		emitTruth(emit, w.ID, w.Truth)
 	}
 	emit("warmpath_worker_inflight_requests", float64(w.InFlightRequests), w.ID)
 	emit("warmpath_worker_inflight_tokens", float64(w.InFlightTokens), w.ID)
