@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/warmpath/warmpath/internal/joins"
 	"github.com/warmpath/warmpath/internal/words"
 )
 
@@ -165,15 +166,11 @@ func (m *model) loadVocab(object []byte) error {
 		return unknown("model.vocab that is no object of texts and ids")
 	}
 	m.hidden = map[string]uint32{}
-	var spelt, text []byte
+	var spelt []byte
 	for d.PeekKind() == '"' {
 		var err error
 		if spelt, err = appendText(spelt[:0], d); err != nil {
 			return fmt.Errorf("model.vocab: %w", err)
-		}
-		plain := true
-		if text = append(text[:0], spelt...); m.byteLevel {
-			text, plain = appendBytes(text[:0], spelt)
 		}
 		number, err := d.ReadToken()
 		if err != nil {
@@ -186,20 +183,33 @@ func (m *model) loadVocab(object []byte) error {
 		if err != nil {
 			return fmt.Errorf("model.vocab: the id of %s: %w", quote(string(spelt)), err)
 		}
-		if err := m.vocabulary.add(text, id); err != nil {
+		if err := m.enter(spelt, id); err != nil {
 			return err
-		}
-		if !plain {
-			if twin, seen := m.hidden[string(spelt)]; seen {
-				return fmt.Errorf("model.vocab: %s has the ids %d and %d", quote(string(spelt)), twin, id)
-			}
-			m.hidden[string(spelt)] = uint32(id)
 		}
 	}
 	if _, err := d.ReadToken(); err != nil {
 		return fmt.Errorf("model.vocab: %w", err)
 	}
 	return m.vocabulary.index(m.hidden)
+}
+
+// enter adds a token as the file spells it.
+func (m *model) enter(spelt []byte, id uint64) error {
+	var room [64]byte
+	text, plain := append(room[:0], spelt...), true
+	if m.byteLevel {
+		text, plain = appendBytes(room[:0], spelt)
+	}
+	if err := m.vocabulary.add(text, id); err != nil {
+		return err
+	}
+	if !plain {
+		if twin, seen := m.hidden[string(spelt)]; seen {
+			return fmt.Errorf("model.vocab: %s has the ids %d and %d", quote(string(spelt)), twin, id)
+		}
+		m.hidden[string(spelt)] = uint32(id)
+	}
+	return nil
 }
 
 // appendText appends the next value, which must be a text.
@@ -248,6 +258,7 @@ func (m *model) loadMerges(array []byte) error {
 		return unknown("model.merges that is no array")
 	}
 	var pairs []uint64
+	var results []uint32
 	var left, right []byte
 	for d.PeekKind() != ']' {
 		var err error
@@ -257,17 +268,16 @@ func (m *model) loadMerges(array []byte) error {
 		if len(left) == 0 && len(right) == 0 {
 			continue
 		}
-		if len(pairs) == mergesMax {
-			return fmt.Errorf("model.merges: more than %d", mergesMax)
+		if len(pairs) == joins.PairsMax {
+			return fmt.Errorf("model.merges: more than %d", joins.PairsMax)
 		}
 		key, result, err := m.mergeIDs(left, right)
 		if err != nil {
 			return fmt.Errorf("model.merges: number %d: %w", len(pairs), err)
 		}
-		pairs, m.result = append(pairs, key), append(m.result, result)
+		pairs, results = append(pairs, key), append(results, result)
 	}
-	m.result = slices.Clone(m.result)
-	m.merges.index(pairs)
+	m.joins.Fill(pairs, slices.Clone(results))
 	m.findCuts(pairs)
 	return nil
 }
@@ -279,11 +289,7 @@ func mergeOf(left, right []byte, d *jsontext.Decoder) (l, r []byte, err error) {
 		if err != nil || bytes.HasPrefix(both, []byte("#version")) {
 			return left, right, err
 		}
-		l, behind, ok := bytes.Cut(both, []byte(" "))
-		if !ok || bytes.Contains(behind, []byte(" ")) {
-			return nil, nil, fmt.Errorf("%s is not two texts with a blank between them", quote(string(both)))
-		}
-		return l, append(right, behind...), nil
+		return cutMerge(right, both)
 	}
 	if _, err := d.ReadToken(); err != nil {
 		return nil, nil, err
@@ -300,6 +306,15 @@ func mergeOf(left, right []byte, d *jsontext.Decoder) (l, r []byte, err error) {
 	return left, right, nil
 }
 
+// cutMerge cuts "a b" in two; the second is appended to right.
+func cutMerge(right, both []byte) (l, r []byte, err error) {
+	l, behind, ok := bytes.Cut(both, []byte(" "))
+	if !ok || bytes.Contains(behind, []byte(" ")) {
+		return nil, nil, fmt.Errorf("%s is not two texts with a blank between them", quote(string(both)))
+	}
+	return l, append(right, behind...), nil
+}
+
 // mergeIDs looks the pair and its result up. Tokens that no text can become never join.
 func (m *model) mergeIDs(left, right []byte) (key uint64, result uint32, err error) {
 	if m.byteLevel {
@@ -308,7 +323,7 @@ func (m *model) mergeIDs(left, right []byte) (key uint64, result uint32, err err
 		left, plainLeft = appendBytes(room[0][:0], left)
 		right, plainRight = appendBytes(room[1][:0], right)
 		if !plainLeft || !plainRight {
-			return noPair, none, nil
+			return joins.NoPair, none, nil
 		}
 	}
 	var room [128]byte
@@ -317,5 +332,5 @@ func (m *model) mergeIDs(left, right []byte) (key uint64, result uint32, err err
 	if a == none || b == none || result == none {
 		return 0, 0, fmt.Errorf("%s and %s, or what they become, are not in the vocabulary", quote(string(left)), quote(string(right)))
 	}
-	return pairKey(a, b), result, nil
+	return joins.Key(a, b), result, nil
 }

@@ -6,16 +6,18 @@ import (
 	"math/bits"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/warmpath/warmpath/internal/joins"
 )
 
-// Bounds of what Load takes; more is refused with the number. The largest there are: 262,144 tokens (gemma-3), 580,604 merges (gemma-2).
+// Bounds of what Load takes; more is refused with the number, as are more than joins.PairsMax merges. The largest there are: 262,144 tokens
+// (gemma-3), 580,604 merges (gemma-2).
 const (
 	tokensMax = 1<<idBits - 1
-	idBits    = 21
-	mergesMax = 1<<22 - 1
+	idBits    = joins.IDBits
 )
 
-// none stands for "no token" and for "no merge".
+// none stands for "no token".
 const none = ^uint32(0)
 
 // vocabulary is the model's tokens, both ways. All texts are in one slice, because a map of strings would take five times as much.

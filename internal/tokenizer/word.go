@@ -3,9 +3,12 @@ package tokenizer
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"unicode/utf8"
+
+	"github.com/warmpath/warmpath/internal/joins"
 )
 
 // Bounds of the word cache: what it may take is cacheSlots * 72 bytes, 2.4 MB a tokenizer. A word's slot is taken over by the next word
@@ -29,7 +32,7 @@ type wordCache [cacheSlots]atomic.Pointer[cached]
 // or to the unknown token.
 type model struct {
 	vocabulary
-	merges
+	joins        joins.Table
 	byteLevel    bool
 	ignoreMerges bool                  // a word that is a token is that token, whatever the merges say
 	byteIDs      [256]uint32           // of single bytes; none where there is no such token
@@ -37,6 +40,7 @@ type model struct {
 	fallback     bool                  // characters without a token become their bytes
 	unknown      uint32                // what else becomes; none: it vanishes
 	fuse         bool                  // unknowns in a row become one
+	gaps         bool                  // what has no token and vanishes still keeps its neighbours from joining
 	hidden       map[string]uint32     // tokens whose spelling no byte has, which only added tokens can name
 	cuts         *wordCuts             // nil: text is not cut into words any further
 	cache        *wordCache
@@ -48,7 +52,7 @@ type encoder struct {
 	ids     []uint32
 	symbols []uint32
 	waiting bool // an unknown token is to be added
-	queue   queue
+	queue   joins.Queue
 }
 
 // word appends the tokens of one piece of text.
@@ -87,8 +91,16 @@ func (e *encoder) uncached(ids []uint32, w string) []uint32 {
 	if len(e.symbols) == 0 {
 		return ids
 	}
-	return m.join(ids, e.symbols, &e.queue)
+	from := len(ids)
+	ids = m.joins.Join(ids, e.symbols, &e.queue)
+	if m.gaps {
+		ids = ids[:from+len(slices.DeleteFunc(ids[from:], func(id uint32) bool { return id == gap }))]
+	}
+	return ids
 }
+
+// gap is the symbol of what vanishes: no token has this id.
+const gap uint32 = tokensMax
 
 func (e *encoder) byteSymbols(w string) {
 	for i := range len(w) {
@@ -142,6 +154,10 @@ func (e *encoder) known(id uint32) {
 }
 
 func (e *encoder) lacking() {
+	if e.model.gaps {
+		e.symbols = append(e.symbols, gap)
+		return
+	}
 	if !e.model.fuse {
 		e.flush()
 	}
@@ -191,7 +207,7 @@ func (e *encoder) parts(text string) {
 	}
 }
 
-// findCuts looks at all merges, as index takes them.
+// findCuts looks at all merges, as joins.Table takes them.
 func (m *model) findCuts(pairs []uint64) {
 	if m.byteLevel || m.word(blank) == none {
 		return
@@ -202,7 +218,7 @@ func (m *model) findCuts(pairs []uint64) {
 	}
 	cuts := &wordCuts{not: map[rune]bool{}}
 	for _, key := range pairs {
-		left, right := uint32(key>>idBits), uint32(key&(1<<idBits-1))
+		left, right := joins.Pair(key)
 		if odd[left] || odd[right] || len(cuts.not) > cutExceptionsMax {
 			return
 		}

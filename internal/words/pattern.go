@@ -32,6 +32,7 @@ type alternative struct {
 // mostly wait for.
 var alternatives = map[string]alternative{
 	`(?i:'s|'t|'re|'ve|'m|'ll|'d)`: {match: contraction},
+	asciiContraction:               {match: contractionASCII},
 	`'(?i:[sdmt]|ll|ve|re)`:        {match: contraction},
 	`'s`:                           {match: literal(`'s`)},
 	`'t`:                           {match: literal(`'t`)},
@@ -54,17 +55,27 @@ var alternatives = map[string]alternative{
 	`[一-龥぀-ゟ゠-ヿ]+`:                         {match: ideographs, byFirst: true},
 	"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+": {match: signAndWord},
 
-	` ?[^\s\p{L}\p{N}]+`:             {match: signs(space|letter|number, "")},
-	` ?[^\s\p{L}\p{N}]+[\r\n]*`:      {match: signs(space|letter|number, "\r\n")},
-	` ?[^\s\p{L}\p{N}]++[\r\n]*`:     {match: signs(space|letter|number, "\r\n")},
-	` ?[^\s\p{L}\p{N}]+[\r\n/]*`:     {match: signs(space|letter|number, "\r\n/")},
-	` ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*`: {match: signs(space|letter|mark|number, "\r\n")},
-	` ?[\p{P}\p{S}]+[\r\n]*`:         {match: punctuationRun},
+	` ?[^\s\p{L}\p{N}]+`:                        {match: signs(space|letter|number, "")},
+	` ?[^\s\p{L}\p{N}]+[\r\n]*`:                 {match: signs(space|letter|number, "\r\n")},
+	` ?[^\s\p{L}\p{N}]++[\r\n]*`:                {match: signs(space|letter|number, "\r\n")},
+	` ?[^\s\p{L}\p{N}]+[\r\n/]*`:                {match: signs(space|letter|number, "\r\n/")},
+	` ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*`:            {match: signs(space|letter|mark|number, "\r\n")},
+	` ?[\p{P}\p{S}]+[\r\n]*`:                    {match: punctuationRun(punctuation | symbolic)},
+	"[\\p{P}\\$\\+<=>\\^~\\|]+":                 {match: upTo(signDefault, anyNumber), byFirst: true},
+	"[\\p{P}\\$\\+<=>\\^~\\|`]+":                {match: upTo(signDefault|backquote, anyNumber), byFirst: true},
+	`[0-9][0-9][0-9]`:                           {match: threeDigits},
+	` ?[\p{P}[\p{S}--~]]+[\r\n]*`:               {match: punctuationRun(punctuation | symbolicNoTilde)},
+	`[^\r\n\p{L}\p{P}[\p{S}--~]]?[\p{L}\p{M}]+`: {match: leadAndRun(letter|punctuation|symbolicNoTilde, letter|mark)},
 
-	capitalised:             {match: caseWord(false, false), behind: []string{upperCase}},
-	upperCase:               {match: caseWord(true, false)},
-	capitalised + shortened: {match: caseWord(false, true), behind: []string{upperCase + shortened}},
-	upperCase + shortened:   {match: caseWord(true, true)},
+	capitalised:             {match: caseWord(lowerTail(upper, lower), upper|lower, nil), behind: []string{upperCase}},
+	upperCase:               {match: caseWord(upperHead(upper, lower), upper|lower, nil)},
+	capitalised + shortened: {match: caseWord(lowerTail(upper, lower), upper|lower, contraction), behind: []string{upperCase + shortened}},
+	upperCase + shortened:   {match: caseWord(upperHead(upper, lower), upper|lower, contraction)},
+
+	asciiCapitalised: {match: caseWord(lowerTail(notASCIILower, notASCIIUpper), letter, nil), behind: []string{asciiUpperCase}},
+	asciiUpperCase:   {match: caseWord(upperHead(notASCIILower, notASCIIUpper), letter, nil)},
+	asciiCapitalised + asciiContraction + "?": {match: caseWord(lowerTail(notASCIILower, notASCIIUpper), letter, contractionASCII), behind: []string{asciiUpperCase + asciiContraction + "?"}},
+	asciiUpperCase + asciiContraction + "?":   {match: caseWord(upperHead(notASCIILower, notASCIIUpper), letter, contractionASCII)},
 
 	`\s*[\r\n]+`: {match: newlines, behind: []string{`\s+`}},
 	`\s*[\r\n]`:  {match: newlines, behind: []string{`\s+`}}, // greedy \s* leaves it the last line end of the run: the same match
@@ -76,6 +87,11 @@ const (
 	capitalised = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+`
 	upperCase   = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*`
 	shortened   = `(?i:'s|'t|'re|'ve|'m|'ll|'d)?`
+
+	// As llama.cpp has them, where its way of matching classes differs.
+	asciiContraction = `(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])`
+	asciiCapitalised = `[^\r\n\p{L}\p{N}]?((?=[\p{L}])([^a-z]))*((?=[\p{L}])([^A-Z]))+`
+	asciiUpperCase   = `[^\r\n\p{L}\p{N}]?((?=[\p{L}])([^a-z]))+((?=[\p{L}])([^A-Z]))*`
 
 	// GPT2 is the expression that gpt-2 came with, which files name by saying nothing else.
 	GPT2 = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`

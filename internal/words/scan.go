@@ -43,6 +43,23 @@ func contraction(s string, i int) int {
 	return -1
 }
 
+// contractionASCII is contraction without the long s.
+func contractionASCII(s string, i int) int {
+	if end := contraction(s, i); end > 0 && s[end-1] < utf8.RuneSelf {
+		return end
+	}
+	return -1
+}
+
+func threeDigits(s string, i int) int {
+	for n := range 3 {
+		if i+n >= len(s) || s[i+n] < '0' || s[i+n] > '9' {
+			return -1
+		}
+	}
+	return i + 3
+}
+
 // upTo is one or more of set, at most n.
 func upTo(set uint16, n int) matcher {
 	return func(s string, i int) int {
@@ -118,16 +135,18 @@ func runTail(s string, i int, tail string) int {
 }
 
 // punctuationRun is deepseek's ` ?[\p{P}\p{S}]+[\r\n]*`.
-func punctuationRun(s string, i int) int {
-	from := i
-	if s[i] == ' ' {
-		from++
+func punctuationRun(set uint16) matcher {
+	return func(s string, i int) int {
+		from := i
+		if s[i] == ' ' {
+			from++
+		}
+		end := run(s, from, set)
+		if end == from {
+			return -1
+		}
+		return runTail(s, end, "\r\n")
 	}
-	end := run(s, from, punctuation|symbolic)
-	if end == from {
-		return -1
-	}
-	return runTail(s, end, "\r\n")
 }
 
 // signAndWord is deepseek's: a printable ASCII sign, then ASCII letters.
@@ -164,23 +183,19 @@ func ideographs(s string, i int) int {
 	return end
 }
 
-// caseWord is one of the two word alternatives of o200k: upper* lower+, or (head) upper+ lower*; before it perhaps one code point that is
-// neither line end, letter nor number; behind it perhaps a contraction. The lead is tried first, as the engine does.
-func caseWord(head, contracted bool) matcher {
-	body := lowerTail
-	if head {
-		body = upperHead
-	}
+// caseWord is one of the two word alternatives of o200k: a body, lowerTail or upperHead, that begins with one of set; before it perhaps one
+// code point that is neither line end, letter nor number; behind it perhaps a contraction. The lead is tried first, as the engine does.
+func caseWord(body matcher, set uint16, contraction matcher) matcher {
 	return func(s string, i int) int {
 		end := -1
 		c, n := class(s, i)
 		if c&(letter|number) == 0 && s[i] != '\r' && s[i] != '\n' && i+n < len(s) {
 			end = body(s, i+n)
 		}
-		if end < 0 && c&(upper|lower) != 0 {
+		if end < 0 && c&set != 0 {
 			end = body(s, i)
 		}
-		if end > 0 && contracted && end < len(s) {
+		if end > 0 && contraction != nil && end < len(s) {
 			if behind := contraction(s, end); behind > 0 {
 				return behind
 			}
@@ -191,34 +206,38 @@ func caseWord(head, contracted bool) matcher {
 
 // lowerTail is upper* lower+. Marks, modifiers and letters without case are both: when nothing lower follows the greedy upper*, it gives
 // back down to the last of those.
-func lowerTail(s string, i int) int {
-	giveBack, at := -1, i
-	for at < len(s) {
-		c, n := class(s, at)
-		if c&upper == 0 {
-			break
+func lowerTail(upper, lower uint16) matcher {
+	return func(s string, i int) int {
+		giveBack, at := -1, i
+		for at < len(s) {
+			c, n := class(s, at)
+			if c&upper == 0 {
+				break
+			}
+			if c&lower != 0 {
+				giveBack = at
+			}
+			at += n
 		}
-		if c&lower != 0 {
-			giveBack = at
+		if end := run(s, at, lower); end > at {
+			return end
 		}
-		at += n
+		if giveBack < 0 {
+			return -1
+		}
+		return run(s, giveBack, lower)
 	}
-	if end := run(s, at, lower); end > at {
-		return end
-	}
-	if giveBack < 0 {
-		return -1
-	}
-	return run(s, giveBack, lower)
 }
 
 // upperHead is upper+ lower*.
-func upperHead(s string, i int) int {
-	at := run(s, i, upper)
-	if at == i {
-		return -1
+func upperHead(upper, lower uint16) matcher {
+	return func(s string, i int) int {
+		at := run(s, i, upper)
+		if at == i {
+			return -1
+		}
+		return run(s, at, lower)
 	}
-	return run(s, at, lower)
 }
 
 // newlines is `\s*[\r\n]+`: white space up to its last line end.

@@ -21,7 +21,38 @@ const (
 	wordlike                       // \w, as added tokens with single_word ask it
 	digit                          // what the pre-tokenizer Digits cuts at: number, of a newer Unicode
 	unsettled                      // may change, or change others, under NFC
+
+	// What llama.cpp's expressions ask beside these; they follow from the others.
+	symbolicNoTilde // its \p{S} among ASCII lacks ~
+	notASCIILower   // [^a-z], of letters
+	notASCIIUpper   // [^A-Z], of letters
+	signDefault     // \p{P} and $+<=>^~|
+	backquote
 )
+
+// derive sets the bits that follow from others.
+func derive(flat []uint16) {
+	for c := range flat {
+		if flat[c]&symbolic != 0 && c != '~' {
+			flat[c] |= symbolicNoTilde
+		}
+		if flat[c]&letter != 0 {
+			if c < 'a' || c > 'z' {
+				flat[c] |= notASCIILower
+			}
+			if c < 'A' || c > 'Z' {
+				flat[c] |= notASCIIUpper
+			}
+		}
+		if flat[c]&punctuation != 0 {
+			flat[c] |= signDefault
+		}
+	}
+	for _, c := range "$+<=>^~|" {
+		flat[c] |= signDefault
+	}
+	flat['`'] |= backquote
+}
 
 // packed is what the reference implementation itself says of every code point, written by scripts/exact/tables.mjs: Go's own tables are of
 // another Unicode version, and the reference's regular expressions are of another one than its normaliser. All numbers are uvarints:
@@ -111,6 +142,7 @@ func unpack(p packedReader) *unicodeTables {
 			flat[c] |= unsettled
 		}
 	}
+	derive(flat)
 	u.fillPages(flat)
 	return u
 }

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 
 // mixed makes text of few characters, one or two for everything that a pattern asks about.
 func mixed(random *rand.Rand, n int) string {
-	list := []string{"a", "B", "s", "l", "e", "r", "v", "t", "é", "É", "ſ", "ǅ", "ʰ", "ª", "日", "ゟ", "1", "½", "Ⅷ", " ", " ", "\n", "\r", "\t", "\u00a0", "!", "'", "'", "/", "€", "「", "\u0301", "\u200b", "\x00", "😀"}
+	list := []string{"a", "B", "s", "l", "e", "r", "v", "t", "é", "É", "ſ", "ǅ", "ʰ", "ª", "日", "ゟ", "1", "½", "Ⅷ", " ", " ", "\n", "\r", "\t", "\u00a0", "!", "'", "'", "/", "€", "「", "~", "`", "0", "=", "\u0301", "\u200b", "\x00", "😀"}
 	var b strings.Builder
 	for range n {
 		b.WriteString(list[random.IntN(len(list))])
@@ -30,9 +30,12 @@ func mixed(random *rand.Rand, n int) string {
 func TestMatchersMatchWhatTheirExpressionSays(t *testing.T) {
 	const seed = 7
 	random := rand.New(rand.NewPCG(seed, seed))
+	// Go has no look-ahead and no difference of classes; for the characters of mixed the differences are these.
+	without := []string{`[\p{S}--~]`, `\p{Sc}\p{Sk}\p{So}+<=>|`, `((?=[\p{L}])([^a-z]))`, `[A-ZéÉſǅʰª日ゟ]`, `((?=[\p{L}])([^A-Z]))`, `[a-zéÉſǅʰª日ゟ]`}
 	white := `[\t\n\v\f\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]`
 	for text, a := range alternatives {
-		expression := strings.NewReplacer("[^\\s", "[^"+white[1:len(white)-1], `\s`, white, "?+", "?", "++", "+").Replace(text)
+		expression := strings.NewReplacer(without...).Replace(text)
+		expression = strings.NewReplacer("[^\\s", "[^"+white[1:len(white)-1], `\s`, white, "?+", "?", "++", "+").Replace(expression)
 		if text == `\s+(?!\S)` {
 			continue
 		}
