@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -171,4 +172,22 @@ func TestConcurrentPlacesAndReleasesEndAtZero(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestLOR02AdaptersThatAWorkerDoesNotListAnyMoreAreNamed(t *testing.T) {
+	g := newGate(t, "a")
+	var incarnation uint64
+	g.View(func(v View) { incarnation = v.Workers[0].Incarnation })
+	base, x, y := fleet.Model{ID: "m"}, fleet.Model{ID: "x", Parent: "m"}, fleet.Model{ID: "y", Parent: "m"}
+	for _, c := range []struct {
+		models []fleet.Model
+		gone   string
+	}{{[]fleet.Model{base, x, y}, "[]"}, {nil, "[]"}, {[]fleet.Model{y, base}, "[x]"}, {[]fleet.Model{y}, "[]"}, {[]fleet.Model{base, x}, "[y]"}} {
+		if got := fmt.Sprint(g.Describe("a", incarnation, fleet.Info{Models: c.models})); got != c.gone {
+			t.Errorf("%v: gone are %s, want %s", c.models, got, c.gone)
+		}
+	}
+	if gone := g.Describe("a", incarnation+1, fleet.Info{Models: []fleet.Model{base}}); gone != nil {
+		t.Errorf("of another engine gone are %v", gone)
+	}
 }

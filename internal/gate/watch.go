@@ -87,19 +87,31 @@ func (g *Gate) Observe(id string, incarnation uint64, c fleet.Counts) {
 	}
 }
 
-// Describe takes what a worker's engine says about itself.
-func (g *Gate) Describe(id string, incarnation uint64, info fleet.Info) {
+// Describe takes what a worker's engine says about itself. It returns the adapters that the worker served until now and does not any more.
+func (g *Gate) Describe(id string, incarnation uint64, info fleet.Info) (unloaded []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	w := g.fleet.Lookup(id)
 	if w == nil || w.Incarnation != incarnation {
-		return
+		return nil
 	}
+	before := w.Info().Models
 	if len(info.Models) == 0 {
-		info.Models = w.Info().Models // configured, or told before
+		info.Models = before // configured, or told before
 	}
 	w.SetInfo(info)
 	g.index.SetCapacity(w.Slot, g.cacheBytes(info))
+	return Unloaded(before, info.Models)
+}
+
+// Unloaded are the adapters among the models before that are none of those now.
+func Unloaded(before, now []fleet.Model) (names []string) {
+	for _, m := range before {
+		if m.Parent != "" && !slices.ContainsFunc(now, func(n fleet.Model) bool { return n.ID == m.ID }) {
+			names = append(names, m.ID)
+		}
+	}
+	return names
 }
 
 // cacheBytes is the size of an engine's KV cache in prompt bytes: as it tells it, else its slots full of context.

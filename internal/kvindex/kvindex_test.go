@@ -240,3 +240,31 @@ func TestReadersAndWritersShareTheIndex(t *testing.T) {
 	all.Wait()
 	x.verify(t)
 }
+
+func TestIDX02WorkersThatComeAndGoLeaveMemoryAsItWas(t *testing.T) {
+	x := New(Options{})
+	stays := open(x, 0)
+	keys, names := chain(100, 1)
+	x.Store(stays, 0, keys, names, GPU)
+	var early Stats
+	for cycle := range uint64(500) {
+		h := open(x, 1+int(cycle%7))
+		for c := range uint64(20) {
+			keys, names := chain(100, 1000*cycle+c+2)
+			x.Store(h, 0, keys, names, GPU)
+			x.Remove(h, names[40:41], nil, GPU) // a hole
+		}
+		x.Close(h)
+		if cycle == 50 {
+			early = x.Stats()
+		}
+	}
+	for x.Sweep(1 << 20) {
+	}
+	late := x.Stats()
+	if late.Bytes > early.Bytes*11/10 || late.Pairs != 100 || late.Nodes != 100 || len(late.PerSlot) != 1 {
+		t.Errorf("after 50 cycles %d bytes, after 500 %+v", early.Bytes, late)
+	}
+	wantDepths(t, x, keys, "[100][100]")
+	x.verify(t)
+}

@@ -42,7 +42,8 @@ var (
 	eventKinds    = []string{"applied", "replayed", "repeated", "undecodable"}
 	eventTroubles = []string{"gap", "restart", "forgotten", "silence", "malformed"}
 	blockKinds    = []string{"stored", "removed"}
-	questionEnds  = []string{"answered", "cached", "late", "failed", "refused"}
+	tokenSources  = []string{"exact", "told", "unknown"}
+	questionKinds = []string{"asked", "cached", "late", "failed", "full"}
 	lossCauses    = []string{"not_there", "untold", "mis_keyed", "mis_routed"}
 )
 
@@ -120,12 +121,14 @@ var catalogue = []family{
 		help: "Blocks put out of the prefix index to keep its bounds."},
 	{name: "warmpath_token_mode", kind: kindGauge, unit: "0 or 1", labels: []string{"model", "mode"},
 		help: "1 for the way in which a model's prompts become tokens, 0 for the others. mode: exact (by its own tokenizer and template, here, shown to agree with its engines), engine-side (its engines are asked), approximate (by bytes)."},
-	{name: "warmpath_token_checks_total", kind: kindCounter, unit: "prompts", labels: []string{"model"},
-		help: "Prompts whose tokens were compared with those that an engine makes of them."},
-	{name: "warmpath_token_mismatches_total", kind: kindCounter, unit: "prompts", labels: []string{"model"},
+	{name: "warmpath_token_requests_total", kind: kindCounter, unit: "requests", labels: []string{"model", "how"},
+		help: "Requests of models with workers that tell what they have cached, by how their tokens were found. how: exact (worked out here); told (by an engine, now or before); unknown (neither: the prompt is matched by its bytes)."},
+	{name: "warmpath_token_checks_total", kind: kindCounter, unit: "requests", labels: []string{"model"},
+		help: "Real requests whose tokens were compared with those that an engine makes of them, now and then."},
+	{name: "warmpath_token_mismatches_total", kind: kindCounter, unit: "requests", labels: []string{"model"},
 		help: "Of warmpath_token_checks_total, those with other tokens. One is enough to leave exact mode."},
-	{name: "warmpath_token_questions_total", kind: kindCounter, unit: "questions", labels: []string{"model", "end"},
-		help: "Prompts whose tokens were wanted from an engine, in engine-side mode. end: answered; cached (known from before, not asked); late (the request went on without); failed; refused (too many under way, or the engines failed lately)."},
+	{name: "warmpath_token_questions_total", kind: kindCounter, unit: "times", labels: []string{"model", "kind"},
+		help: "What became of asking engines for tokens, in engine-side mode. kind: asked (questions sent); cached (known from before, not asked); late (a request went on without its answer); failed (questions that were not answered well); full (not asked, because exact.tokens_in_flight_max were under way)."},
 	{name: "warmpath_events_state", kind: kindGauge, unit: "0 or 1", labels: []string{"worker", "state"},
 		help: "1 for how completely a worker's cache is known by its events, 0 for the others. state: exact; catching (something was missed and is asked for again); partial (right, but not all there is); waiting (nothing has come); silent (events that should come do not); none (it tells nothing, or is not listened to)."},
 	{name: "warmpath_events_messages_total", kind: kindCounter, unit: "messages", labels: []string{"worker", "kind"},

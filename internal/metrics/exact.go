@@ -4,11 +4,12 @@ package metrics
 
 // TokenMode is how one model's prompts become tokens.
 type TokenMode struct {
-	Model               string
-	Mode                string // exact, engine-side or approximate; any other word is shown as approximate
-	Checked, Mismatches uint64 // prompts compared with an engine's tokens, and those that differ
+	Model                string
+	Mode                 string // exact, engine-side or approximate; any other word is shown as approximate
+	Exact, Told, Unknown uint64 // requests, by how their tokens were found
+	Checked, Mismatches  uint64 // requests compared with an engine's tokens, and those that differ
 
-	Answered, Cached, Late, Failed, Refused uint64 // prompts whose tokens were wanted from an engine, by how that ended
+	Asked, Cached, Late, Failed, Full uint64 // questions to engines, see the catalogue
 }
 
 // EventIndex is the index of what workers hold by their own word.
@@ -57,9 +58,10 @@ func emitTokenModes(emit emitter, all []TokenMode, label func(model string) stri
 		}
 		shown[name] = true
 		emitOne(emit, "warmpath_token_mode", name, tokenModes, m.Mode, "approximate")
+		emitEach(emit, "warmpath_token_requests_total", name, tokenSources, m.Exact, m.Told, m.Unknown)
 		emit("warmpath_token_checks_total", float64(m.Checked), name)
 		emit("warmpath_token_mismatches_total", float64(m.Mismatches), name)
-		emitEach(emit, "warmpath_token_questions_total", name, questionEnds, m.Answered, m.Cached, m.Late, m.Failed, m.Refused)
+		emitEach(emit, "warmpath_token_questions_total", name, questionKinds, m.Asked, m.Cached, m.Late, m.Failed, m.Full)
 	}
 }
 

@@ -5,7 +5,7 @@ import "testing"
 func TestExactModeShowsByModelAndByWorker(t *testing.T) {
 	s := New(func(s *State) {
 		s.EventIndex = EventIndex{Blocks: 7, Memberships: 9, Bytes: 100, BytesMax: 200, Evictions: 3}
-		s.TokenModes = []TokenMode{{Model: "m", Mode: "engine-side", Checked: 20, Mismatches: 1, Answered: 5, Cached: 4, Late: 3, Failed: 2, Refused: 1},
+		s.TokenModes = []TokenMode{{Model: "m", Mode: "engine-side", Exact: 6, Told: 7, Unknown: 8, Checked: 20, Mismatches: 1, Asked: 5, Cached: 4, Late: 3, Failed: 2, Full: 1},
 			{Model: "nobody's", Mode: "exact"}, {Model: "nobody's either", Mode: "exact"}}
 		s.Workers = []WorkerState{
 			{ID: "a", Events: &EventsState{State: "catching", Held: 12, Applied: 1, Replayed: 2, Repeated: 3, Undecodable: 4, Stored: 5, Removed: 6, Gaps: 7, Restarts: 8, Forgotten: 9, Silences: 10, Contradicts: 11},
@@ -17,9 +17,10 @@ func TestExactModeShowsByModelAndByWorker(t *testing.T) {
 	has(t, text, `warmpath_events_index_blocks 7`, `warmpath_events_index_memberships 9`, `warmpath_events_index_bytes 100`,
 		`warmpath_events_index_bytes_max 200`, `warmpath_events_index_evictions_total 3`,
 		`warmpath_token_mode{mode="engine-side",model="m"} 1`, `warmpath_token_mode{mode="exact",model="m"} 0`, `warmpath_token_mode{mode="exact",model="other"} 1`,
+		`warmpath_token_requests_total{how="exact",model="m"} 6`, `warmpath_token_requests_total{how="unknown",model="m"} 8`,
 		`warmpath_token_checks_total{model="m"} 20`, `warmpath_token_mismatches_total{model="m"} 1`,
-		`warmpath_token_questions_total{end="answered",model="m"} 5`, `warmpath_token_questions_total{end="cached",model="m"} 4`,
-		`warmpath_token_questions_total{end="late",model="m"} 3`, `warmpath_token_questions_total{end="failed",model="m"} 2`, `warmpath_token_questions_total{end="refused",model="m"} 1`,
+		`warmpath_token_questions_total{kind="asked",model="m"} 5`, `warmpath_token_questions_total{kind="cached",model="m"} 4`,
+		`warmpath_token_questions_total{kind="late",model="m"} 3`, `warmpath_token_questions_total{kind="failed",model="m"} 2`, `warmpath_token_questions_total{kind="full",model="m"} 1`,
 		`warmpath_events_state{state="catching",worker="a"} 1`, `warmpath_events_state{state="exact",worker="a"} 0`, `warmpath_events_state{state="none",worker="b"} 1`,
 		`warmpath_events_messages_total{kind="applied",worker="a"} 1`, `warmpath_events_messages_total{kind="undecodable",worker="a"} 4`,
 		`warmpath_events_blocks_total{kind="stored",worker="a"} 5`, `warmpath_events_blocks_total{kind="removed",worker="a"} 6`,

@@ -51,7 +51,7 @@ var stateFamilies = []string{
 	"warmpath_engine_signals_missing", "warmpath_gpu_usage_ratio", "warmpath_gpu_memory_ratio", "warmpath_telemetry_age_seconds",
 	"warmpath_index_bytes", "warmpath_index_bytes_max", "warmpath_index_blocks", "warmpath_index_evictions_total",
 	"warmpath_decision_log_records_total", "warmpath_decision_log_drops_total",
-	"warmpath_token_mode", "warmpath_token_checks_total", "warmpath_token_mismatches_total", "warmpath_token_questions_total",
+	"warmpath_token_mode", "warmpath_token_requests_total", "warmpath_token_checks_total", "warmpath_token_mismatches_total", "warmpath_token_questions_total",
 	"warmpath_events_state", "warmpath_events_messages_total", "warmpath_events_blocks_total", "warmpath_events_troubles_total",
 	"warmpath_events_worker_blocks", "warmpath_events_index_blocks", "warmpath_events_index_memberships", "warmpath_events_index_bytes",
 	"warmpath_events_index_bytes_max", "warmpath_events_index_evictions_total",

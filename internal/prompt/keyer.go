@@ -14,6 +14,10 @@
 package prompt
 
 import (
+	"encoding/binary"
+	"maps"
+	"sync/atomic"
+
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/prefix"
 )
@@ -38,11 +42,21 @@ const BlockBytesMax = 256
 // DefaultOptions are blocks of 16 tokens and media of 1,024, at 4 bytes a token.
 func DefaultOptions() Options { return Options{BlockBytes: 64, MediaBytes: 4096} }
 
-// Keyer makes chains. It is immutable, so any number of goroutines may use one.
+// Keyer makes chains. Any number of goroutines may use one.
 type Keyer struct {
-	seed prefix.Seed
-	o    Options
+	seed  prefix.Seed
+	o     Options
+	lives atomic.Pointer[lives]
 }
+
+// lives tell adapters apart that had the same name one after the other. Readers load it whole.
+type lives struct {
+	all    uint64            // counts for every model
+	byName map[string]uint64 // of those that ended at least once
+}
+
+// livesMax bounds the names whose lives are counted one by one. Behind it all models begin a new one.
+const livesMax = 4096
 
 // New makes a Keyer. Two agree on keys when their seeds and options are the same.
 func New(seed prefix.Seed, o Options) *Keyer {
@@ -54,7 +68,35 @@ func New(seed prefix.Seed, o Options) *Keyer {
 		o.MediaBytes = d.MediaBytes
 	}
 	o.BlockBytes = min(o.BlockBytes, BlockBytesMax)
-	return &Keyer{seed, o}
+	k := &Keyer{seed: seed, o: o}
+	k.lives.Store(&lives{})
+	return k
+}
+
+// Renew says that what requests for a model leave in caches from now on is not what they left before, as of an adapter that was unloaded:
+// another may be loaded under its name. Chains made before and after share nothing. Calls must not overlap.
+func (k *Keyer) Renew(model string) {
+	old := k.lives.Load()
+	next := &lives{all: old.all, byName: maps.Clone(old.byName)}
+	if next.byName == nil || len(next.byName) >= livesMax {
+		next.byName = map[string]uint64{}
+	}
+	if len(old.byName) >= livesMax {
+		next.all++
+	}
+	next.byName[model] = old.byName[model] + 1
+	k.lives.Store(next)
+}
+
+// root is the key before the first block.
+func (k *Keyer) root(req *llmapi.Request) prefix.Key {
+	key := k.seed.Root([]byte(req.Model), []byte(req.CacheSalt), []byte(req.Conversation), []byte(req.PreviousResponse))
+	l := k.lives.Load()
+	life := l.byName[req.Model]
+	if l.all == 0 && life == 0 {
+		return key
+	}
+	return k.seed.Next(key, binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, l.all), life))
 }
 
 // tag is the first of the bytes that stand between the parts of a conversation in the hashed text. UTF-8 has no such
@@ -70,7 +112,7 @@ func (k *Keyer) Chain(req *llmapi.Request, body []byte, into prefix.Chain) prefi
 		return c
 	}
 	b := builder{k: k, chain: c, reply: -1}
-	b.key = k.seed.Root([]byte(req.Model), []byte(req.CacheSalt), []byte(req.Conversation), []byte(req.PreviousResponse))
+	b.key = k.root(req)
 	for _, p := range req.Parts {
 		switch p.Kind {
 		case llmapi.Reply:

@@ -138,3 +138,22 @@ func TestBlocksInSlowerMemoryCostTheirLoading(t *testing.T) {
 		t.Errorf("chose %s: %+v", d.Worker.ID, d.Rows)
 	}
 }
+
+func TestKVE07AmongEqualsACopyInTheGPUGoesBeforeOneInSlowerMemory(t *testing.T) {
+	c := newScene(t, "", 1)
+	c.tellers(3)
+	for range 20 { // the answer is long, so that the few milliseconds of loading are within a tie
+		r := told(1, 2000, 125, 125, 0)
+		r.Known[0].Fast = []int32{0, 125, 0}
+		d, booked := c.must(r)
+		if d.Worker.Slot != 1 {
+			t.Fatalf("chose %s: %+v", d.Worker.ID, d.Rows)
+		}
+		booked.Release(c.now, fleet.Succeeded)
+		r.Known[0].Fast = []int32{0, 0, 0}
+		if d, booked = c.must(r); d.Worker.Slot == 2 {
+			t.Fatalf("chose %s, which has nothing: %+v", d.Worker.ID, d.Rows)
+		}
+		booked.Release(c.now, fleet.Succeeded)
+	}
+}

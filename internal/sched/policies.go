@@ -92,13 +92,14 @@ func (s *Scheduler) least(warm *Request, score func(*candidate) float64, seconds
 	return chosen
 }
 
-// prefer leaves of the tied those that hold clearly more; of these, where the prompt displaces what is oldest, since nobody but the
-// router decides what the fleet as a whole forgets; of these, where nobody's capacity is known, those where others are burdened
-// least. It goes before the number in flight because 2 % of a long answer is a prefill of a thousand tokens: left to that number,
-// it would give up hits and queue behind prefills all day, and forget parked conversations for prompts that had better places.
+// prefer leaves of the tied those that hold clearly more; of these, those that have clearly less of it to load from slower memory; of
+// these, where the prompt displaces what is oldest, since nobody but the router decides what the fleet as a whole forgets; of these,
+// where nobody's capacity is known, those where others are burdened least. It goes before the number in flight because 2 % of a long
+// answer is a prefill of a thousand tokens: left to that number, it would give up hits and queue behind prefills all day, and forget
+// parked conversations for prompts that had better places.
 func (s *Scheduler) prefer(tokens int, seconds, share float64) {
 	j := judgement{tokens: tokens}
-	longest, gentlest, lightest := 0, math.Inf(1), math.Inf(1)
+	longest, fastest, gentlest, lightest := 0, math.MaxInt, math.Inf(1), math.Inf(1)
 	for i := range s.cands {
 		if c := &s.cands[i]; c.tied {
 			longest = max(longest, c.cached)
@@ -107,6 +108,13 @@ func (s *Scheduler) prefer(tokens int, seconds, share float64) {
 	for i := range s.cands {
 		if c := &s.cands[i]; c.tied {
 			if c.tied = !j.clearly(longest, c.cached); c.tied {
+				fastest = min(fastest, c.loaded)
+			}
+		}
+	}
+	for i := range s.cands {
+		if c := &s.cands[i]; c.tied {
+			if c.tied = !j.clearly(c.loaded, fastest); c.tied {
 				gentlest = min(gentlest, c.pressure)
 			}
 		}
