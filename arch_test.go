@@ -47,6 +47,9 @@ var rooms = map[string][]string{
 	"jinjalib":   {"jinjalex", "pyvalue"},
 	"template":   {"jinja", "jinjalib", "pyvalue"},
 	"jinja":      {"jinjalex", "jinjalib", "pyvalue"},
+	"chat":       {"llmapi", "pyvalue", "template"},
+	"tokenask":   {"chat"},
+	"render":     {"chat", "tokenask", "modelfile", "prompt", "prefix", "tokenizer", "llmapi", "fleet"},
 	"cost":       {"fleet"},
 	"telemetry":  {"fleet"},
 	"workload":   {"llmapi"},
@@ -70,7 +73,7 @@ var rooms = map[string][]string{
 }
 
 // pure are the rooms and files that decide: no goroutine, socket, clock or global random source.
-var pure = []string{"internal/fleet/", "internal/llmapi/", "internal/jsontext/", "internal/dialog/", "internal/prompt/", "internal/words/", "internal/joins/", "internal/tokenizer/", "internal/pyvalue/", "internal/jinjalex/", "internal/jinjalib/", "internal/jinja/", "internal/template/", "internal/prefix/", "internal/kvindex/", "internal/cost/", "internal/sched/", "internal/engine/step.go", "internal/engine/stretch.go", "internal/engine/blocks.go", "internal/engine/tier.go", "internal/kvevent/", "internal/truth/"}
+var pure = []string{"internal/fleet/", "internal/llmapi/", "internal/jsontext/", "internal/dialog/", "internal/prompt/", "internal/words/", "internal/joins/", "internal/tokenizer/", "internal/pyvalue/", "internal/jinjalex/", "internal/jinjalib/", "internal/jinja/", "internal/template/", "internal/chat/", "internal/prefix/", "internal/kvindex/", "internal/cost/", "internal/sched/", "internal/engine/step.go", "internal/engine/stretch.go", "internal/engine/blocks.go", "internal/engine/tier.go", "internal/kvevent/", "internal/truth/"}
 
 // impure are the imports that pure code may not have, and impureCalls the functions of packages it may otherwise use.
 var (

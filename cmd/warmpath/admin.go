@@ -13,6 +13,7 @@ import (
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
+	"github.com/warmpath/warmpath/internal/render"
 	"github.com/warmpath/warmpath/internal/sched"
 )
 
@@ -168,14 +169,16 @@ func refuse(w http.ResponseWriter, status int, message string) {
 
 // routerState is /state: everything an operator, a script or a page wants to know, as of one moment.
 type routerState struct {
-	Version     string        `json:"version"`
-	Started     time.Time     `json:"started"`
-	Policy      string        `json:"policy"`
-	Running     int           `json:"running_requests"`
-	SeedPrint   string        `json:"seed_fingerprint"`
-	Index       indexState    `json:"index"`
-	DecisionLog *logState     `json:"decision_log,omitempty"`
-	Workers     []workerState `json:"workers"`
+	Version     string         `json:"version"`
+	Started     time.Time      `json:"started"`
+	Policy      string         `json:"policy"`
+	Running     int            `json:"running_requests"`
+	SeedPrint   string         `json:"seed_fingerprint"`
+	Index       indexState     `json:"index"`
+	EventIndex  eventState     `json:"event_index"`
+	Models      []render.State `json:"models"`
+	DecisionLog *logState      `json:"decision_log,omitempty"`
+	Workers     []workerState  `json:"workers"`
 }
 
 type indexState struct {
@@ -221,10 +224,14 @@ type workerState struct {
 	Speed           float64  `json:"speed"` // times as fast as its class's prior
 	PrefillsLearned int      `json:"prefills_learned"`
 	StepsLearned    int      `json:"steps_learned"`
+
+	Cache modeState `json:"cache"` // how what it has cached is known
 }
 
 func (r *router) state() routerState {
 	s := routerState{Version: version, Started: r.started, Policy: r.gate.Policy(), Running: r.proxy.Running(), SeedPrint: r.seed.Fingerprint(), Workers: []workerState{}}
+	modes := r.exact.modes()
+	s.EventIndex, s.Models = r.exact.state()
 	r.gate.View(func(v gate.View) {
 		x := v.Index.Stats()
 		s.Index = indexState{x.Bytes, x.BytesMax, x.Blocks, x.Evictions}
@@ -233,6 +240,7 @@ func (r *router) state() routerState {
 			if w.Slot < len(x.PerSlot) {
 				state.AssumedBytes, state.AssumedBytesMax = x.PerSlot[w.Slot].CachedBytes, x.PerSlot[w.Slot].CapacityBytes
 			}
+			state.Cache = cacheMode(modes, w)
 			s.Workers = append(s.Workers, state)
 		}
 	})

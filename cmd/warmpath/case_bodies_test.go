@@ -25,11 +25,11 @@ func imageChat(size int) string {
 	return head + strings.Repeat("iVBORw0K", size/8+1)[:size-len(head)-len(tail)] + tail
 }
 
-// exact answers with the number of bytes that came.
-func exact(c *call) { c.json(http.StatusOK, strconv.Itoa(len(c.body))) }
+// countsBytes answers with the number of bytes that came.
+func countsBytes(c *call) { c.json(http.StatusOK, strconv.Itoa(len(c.body))) }
 
 func TestBOD_01_BodiesBelowTheLimitPassExactlyAndThoseBeyondAreAnswered(t *testing.T) {
-	w := newWorker(t, exact)
+	w := newWorker(t, countsBytes)
 	rt := start(t, nil, w)
 	for _, size := range []int{900 << 10, 1100 << 10, 2500 << 10, 9 << 20, 12 << 20} {
 		body := imageChat(size)
@@ -43,7 +43,7 @@ func TestBOD_01_BodiesBelowTheLimitPassExactlyAndThoseBeyondAreAnswered(t *testi
 
 func TestBOD_01_TooLargeIsAnAnswerThatEveryClientCanRead(t *testing.T) {
 	const limit = 1 << 20
-	w := newWorker(t, exact)
+	w := newWorker(t, countsBytes)
 	rt := start(t, func(c *config.Config) { c.BodyBytesMax = limit }, w)
 	for _, path := range []string{"/v1/chat/completions", "/v1/messages", "/v1/audio/transcriptions"} {
 		for _, size := range []int{limit + 1, 24 << 20} {
@@ -130,7 +130,7 @@ func TestBOD_02_AFormGoesWholeToTheWorkerOfItsModel(t *testing.T) {
 	for name, spool := range map[string]config.Bytes{"in memory": 0, "in a file": 64 << 10} {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
-			w1, w2 := newWorker(t, exact, "whisper"), newWorker(t, exact, "m")
+			w1, w2 := newWorker(t, countsBytes, "whisper"), newWorker(t, countsBytes, "m")
 			rt := start(t, func(c *config.Config) { c.BodySpoolBytes, c.BodySpoolDir = spool, folder }, w1, w2)
 			boundary := "--==_Odd'(boundary)+_,-./:=?--"
 			body := form(t, boundary, noise(5<<20), "language", "de", "stream", "false", "model", "whisper")
@@ -158,7 +158,7 @@ func TestBOD_02_AFormGoesWholeToTheWorkerOfItsModel(t *testing.T) {
 
 func TestBOD_02_AFormIsTriedElsewhereFromItsStart(t *testing.T) {
 	dead := newWorker(t, func(c *call) { c.reset() }, "whisper")
-	well := newWorker(t, exact, "whisper")
+	well := newWorker(t, countsBytes, "whisper")
 	rt := start(t, func(c *config.Config) { c.BodySpoolBytes = 64 << 10; c.Policy = "round-robin" }, dead, well)
 	body := form(t, "b", noise(1<<20), "model", "whisper")
 	for range 6 {
@@ -170,7 +170,7 @@ func TestBOD_02_AFormIsTriedElsewhereFromItsStart(t *testing.T) {
 }
 
 func TestBOD_02_AFormWithoutItsModelIsRefusedInWords(t *testing.T) {
-	rt := start(t, nil, newWorker(t, exact, "a"), newWorker(t, exact, "b"))
+	rt := start(t, nil, newWorker(t, countsBytes, "a"), newWorker(t, countsBytes, "b"))
 	whole := form(t, "b", noise(1000), "language", "de")
 	for name, run := range map[string]struct{ body, kind, want string }{
 		"no part":      {string(whole), "multipart/form-data; boundary=b", "no part named model"},

@@ -27,7 +27,7 @@ var inferencePaths = map[string]string{
 }
 
 func TestEMB_01_EveryInferencePathReachesTheWorkerOfItsModel(t *testing.T) {
-	chats, embeds := newWorker(t, nil, "m"), newWorker(t, exact, "e")
+	chats, embeds := newWorker(t, nil, "m"), newWorker(t, countsBytes, "e")
 	rt := start(t, nil, chats, embeds)
 	for path, body := range inferencePaths {
 		before := embeds.count()
@@ -169,7 +169,7 @@ func TestCORSIsOffUnlessAnOriginIsNamed(t *testing.T) {
 }
 
 func TestARawBodyNamesItsModelInThePath(t *testing.T) {
-	a, b := newWorker(t, exact, "a"), newWorker(t, exact, "b")
+	a, b := newWorker(t, countsBytes, "a"), newWorker(t, countsBytes, "b")
 	rt := start(t, func(c *config.Config) { c.BodySpoolBytes = 1000 }, a, b)
 	sound := noise(50_000)
 	r := rt.do(context.Background(), http.MethodPost, "/v1/audio/transcriptions?model=b", string(sound), "Content-Type", "audio/wav")

@@ -19,6 +19,7 @@ import (
 
 func (r *router) hooks() proxy.Hooks {
 	return proxy.Hooks{
+		Find:          r.exact.find,
 		Settled:       r.settled,
 		Decided:       func(d time.Duration) { r.metrics.Decision.Observe(d) },
 		Retried:       func() { r.metrics.Retries.Inc() },
@@ -35,6 +36,7 @@ func (r *router) settled(f *proxy.Facts) {
 	m, model := r.metrics, r.metrics.Model(f.Model)
 	model.Request(f.API.String(), string(f.Outcome))
 	r.countUsage(f)
+	r.exact.settled(f)
 	if f.Outcome == proxy.OutcomeCancelled {
 		m.Cancellations.Inc()
 	}
@@ -124,6 +126,7 @@ func (r *router) logDecision(f *proxy.Facts) {
 	d.PromptBytes, d.PromptTokensEst, d.MaxTokens = f.TextBytes, f.PromptTokens, f.MaxTokens
 	d.PromptTokens, d.CompletionTokens, d.CachedTokens = f.Usage.PromptTokens, f.Usage.CompletionTokens, f.Usage.CachedTokens
 	d.Metered, d.CachedReported = f.Usage.HasPrompt, f.Usage.HasCached
+	d.TokensKnown, d.ByEvents = f.TokensKnown, f.Decision.ByEvents
 	d.CachedTokensEst, d.BestMatchedTokens, d.StreamedTokenCount = f.Decision.MatchedTokens, f.Decision.BestMatchedTokens, f.Tokens
 	declog.SetKeys(d, f.Chain.Keys)
 	d.Policy, d.Relaxed, d.Reason = f.Decision.Policy, f.Decision.Relaxed, f.Decision.Reason
@@ -133,7 +136,7 @@ func (r *router) logDecision(f *proxy.Facts) {
 	for _, row := range f.Decision.Rows {
 		d.Rows = append(d.Rows, declog.Row{Worker: row.ID, MatchedTokens: row.MatchedTokens, QueuedSeconds: row.QueuedSeconds,
 			WaitPriceSeconds: row.WaitPriceSeconds, PrefillSeconds: row.PrefillSeconds, DelaySeconds: row.DelaySeconds, Price: row.Price,
-			DecodeSeconds: row.DecodeSeconds, BatchSeconds: row.BatchSeconds, DisplacedSeconds: row.DisplacedSeconds, TotalSeconds: row.TotalSeconds, InFlight: row.InFlight, Why: row.Why})
+			DecodeSeconds: row.DecodeSeconds, BatchSeconds: row.BatchSeconds, DisplacedSeconds: row.DisplacedSeconds, TotalSeconds: row.TotalSeconds, InFlight: row.InFlight, ByEvents: row.ByEvents, Why: row.Why})
 	}
 	for _, t := range f.Failed {
 		d.Tries = append(d.Tries, declog.Try{Worker: t.Worker, Class: t.Class, Status: t.Status})
@@ -154,6 +157,7 @@ func (r *router) logDecision(f *proxy.Facts) {
 
 // collect fills in the state of the moment for a scrape of the metrics.
 func (r *router) collect(s *metrics.State) {
+	view := r.exact.collect(s)
 	r.gate.View(func(v gate.View) {
 		for _, w := range v.Workers {
 			load, state := w.Load(v.Now), metrics.WorkerState{ID: w.ID, State: w.State()}
@@ -170,6 +174,7 @@ func (r *router) collect(s *metrics.State) {
 				state.HasGPU, state.GPUUsage = c.Has&fleet.HasGPU != 0, c.GPUUsage
 				state.HasGPUMemory, state.GPUMemory = c.Has&fleet.HasGPUMemory != 0, c.GPUMemory
 			}
+			view.of(&state, w.Slot)
 			s.Workers = append(s.Workers, state)
 		}
 		x := v.Index.Stats()
@@ -182,6 +187,8 @@ func (r *router) collect(s *metrics.State) {
 }
 
 func (r *router) onInfo(t telemetry.Target, i fleet.Info) {
+	r.changes.Lock()
+	defer r.changes.Unlock()
 	for _, m := range i.Models {
 		r.metrics.KnowModel(m.ID)
 		for _, alias := range m.Aliases {
@@ -189,6 +196,7 @@ func (r *router) onInfo(t telemetry.Target, i fleet.Info) {
 		}
 	}
 	r.gate.Describe(t.ID, t.Incarnation, i)
+	r.exact.follow(t, i)
 }
 
 func (r *router) onCounts(t telemetry.Target, c fleet.Counts) { r.gate.Observe(t.ID, t.Incarnation, c) }
@@ -217,6 +225,9 @@ func (r *router) onFail(t telemetry.Target, err error) {
 func (r *router) onRestart(t telemetry.Target) {
 	r.changes.Lock()
 	defer r.changes.Unlock()
+	if r.gate.Holds(t.ID, t.Incarnation) {
+		r.exact.leave(t.ID)
+	}
 	w, err := r.gate.Restarted(t.ID, t.Incarnation)
 	if err != nil {
 		r.log.Debug("restart of a worker that is not in the fleet any more", "worker", t.ID, "error", err)

@@ -37,6 +37,7 @@ type router struct {
 	proxy     *proxy.Proxy
 	metrics   *metrics.Set
 	telemetry *telemetry.Manager
+	exact     *exactMode
 	decisions *declog.Writer // nil: no decision log
 	seed      prefix.Seed
 	started   time.Time
@@ -45,12 +46,13 @@ type router struct {
 	admin           *http.Server
 	dataAt, adminAt net.Listener // adminAt is nil when there is no admin port
 
-	base     context.Context // of every request
-	cut      context.CancelCauseFunc
-	stopAsk  context.CancelFunc // ends telemetry
-	running  sync.WaitGroup
-	changes  sync.Mutex // held while a worker comes, goes or restarts, so that fleet, telemetry and metrics change together; taken before any other lock
-	stopOnce sync.Once
+	base       context.Context // of every request
+	cut        context.CancelCauseFunc
+	stopAsk    context.CancelFunc // ends telemetry
+	running    sync.WaitGroup
+	changes    sync.Mutex               // held while a worker comes, goes or restarts, so that fleet, telemetry and metrics change together; taken before any other lock
+	configured map[string]config.Worker // what each worker was added as, by id; guarded by changes
+	stopOnce   sync.Once
 }
 
 // outputsMax bounds the models and tenants whose answer length is told apart.
@@ -65,7 +67,7 @@ func startRouter(cfg config.Config, log *slog.Logger) (*router, error) {
 	if err != nil { // a container with a read-only root has no folder of its own, and can do without
 		log.Warn("the installation's secret lives as long as this process: block numbers and fingerprints will differ after a restart", "error", err)
 	}
-	r := &router{cfg: cfg, log: log, seed: seed, started: time.Now()}
+	r := &router{cfg: cfg, log: log, seed: seed, started: time.Now(), configured: map[string]config.Worker{}}
 	if cfg.DecisionLog.File != "" {
 		r.decisions, err = declog.Create(declog.Options{Path: cfg.DecisionLog.File, FileBytesMax: int64(cfg.DecisionLog.BytesMax), FilesMax: cfg.DecisionLog.FilesMax, Log: log})
 		if err != nil {
@@ -114,6 +116,7 @@ func (r *router) wire() {
 	r.metrics = metrics.New(r.collect)
 	built := thisBuild()
 	r.metrics.Build(built.Version, built.Commit, built.Go)
+	r.exact = r.wireExact()
 	o := proxy.DefaultOptions()
 	o.BodyBytesMax, o.RetriesMax, o.InjectUsage, o.ExplainHeaders = int64(c.BodyBytesMax), c.RetriesMax, c.InjectUsage, c.ExplainHeaders
 	o.SpoolBytes, o.SpoolDir, o.CORS = int64(c.BodySpoolBytes), c.BodySpoolDir, intake.CORS{Origins: c.CORS.Origins}
@@ -200,6 +203,7 @@ func (r *router) Close() {
 		r.stopAsk()
 		r.gate.Close()
 		r.running.Wait()
+		r.exact.Close()
 		r.closeFiles()
 	})
 }
@@ -213,6 +217,8 @@ func (r *router) closeFiles() {
 func (r *router) removeWorker(id string) error {
 	r.changes.Lock()
 	defer r.changes.Unlock()
+	r.exact.leave(id)
+	delete(r.configured, id)
 	if err := r.gate.Remove(id); err != nil {
 		return err
 	}

@@ -51,6 +51,8 @@ type serveFlags struct {
 	explain, access, noInject bool
 	pprof                     bool
 	stateDir                  string
+	tokenizers                []string
+	events                    string
 }
 
 // serveCommand is `warmpath serve`.
@@ -81,6 +83,8 @@ func serveCommand() *cobra.Command {
 	flags.BoolVar(&f.pprof, "pprof", false, "serve Go profiles on the admin port, under /debug/pprof/")
 	flags.BoolVar(&f.noInject, "no-inject-usage", false, "leave stream_options alone: streams pass byte for byte, and those whose client does not ask for usage are not metered")
 	flags.StringVar(&f.stateDir, "state-dir", "", "folder of the installation's secret (default: the user's state folder)")
+	flags.StringArrayVar(&f.tokenizers, "tokenizer", nil, "a model's own files, MODEL=PATH: a folder, tokenizer.json, a .gguf file or a Hugging Face cache; repeat for more")
+	flags.StringVar(&f.events, "events", d.Exact.Events, "cache events of engines: auto (vLLM is asked where), off, or where, such as tcp://{host}:5557")
 	cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(sched.PolicyNames(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.MarkFlagFilename("config", "yaml", "yml")
@@ -120,6 +124,14 @@ func (f *serveFlags) config(cmd *cobra.Command) (config.Config, error) {
 	given("pprof", func() { cfg.Pprof = f.pprof })
 	given("no-inject-usage", func() { cfg.InjectUsage = !f.noInject })
 	given("state-dir", func() { cfg.StateDir = f.stateDir })
+	given("events", func() { cfg.Exact.Events = f.events })
+	for _, text := range f.tokenizers {
+		files, err := config.ParseModelFiles(text)
+		if err != nil {
+			return cfg, usageError{err}
+		}
+		cfg.Exact.Tokenizers = append(cfg.Exact.Tokenizers, files)
+	}
 	return cfg, cfg.Validate()
 }
 

@@ -40,6 +40,7 @@ func (r *router) addWorker(w config.Worker, id, rank string) error {
 	if err != nil {
 		return err
 	}
+	r.configured[added.ID] = w
 	for _, m := range in.Models {
 		r.metrics.KnowModel(m)
 	}

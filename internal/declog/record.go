@@ -44,6 +44,8 @@ type Record struct {
 
 	Metered        bool `json:"metered,omitempty"`         // the reply told its usage; else those are unknown, not zero
 	CachedReported bool `json:"cached_reported,omitempty"` // it told cached tokens, even if none
+	TokensKnown    bool `json:"tokens_known,omitempty"`    // prompt_tokens_est counts the model's own tokens, and is no estimate
+	ByEvents       bool `json:"by_events,omitempty"`       // cached_tokens_est is what the worker's cache events say, and no assumption
 
 	Blocks    []Run `json:"blocks,omitempty"` // made from the keys given to SetKeys
 	BlocksCut bool  `json:"blocks_cut,omitempty"`
@@ -84,6 +86,7 @@ type Row struct {
 	DisplacedSeconds float64 `json:"displaced_seconds,omitempty"`
 	TotalSeconds     float64 `json:"total_seconds,omitempty"`
 	InFlight         int     `json:"in_flight,omitempty"`
+	ByEvents         bool    `json:"by_events,omitempty"`
 	Why              string  `json:"why,omitempty"` // the filter that put it out
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/warmpath/warmpath/internal/exact"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/header"
@@ -25,6 +26,7 @@ type exchange struct {
 	req   llmapi.Request
 	obs   llmapi.Stream
 	chain prefix.Chain
+	known exact.Found
 	one   attempt // the first
 	room  room
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/prefix"
+	"github.com/warmpath/warmpath/internal/render"
 )
 
 // sessionSeed makes session keys the same for one run of the program and unlike those of the next.
@@ -31,7 +32,10 @@ func (x *exchange) key() error {
 	}
 	x.want.Chain, x.want.Bytes = x.chain, x.req.TextBytes
 	x.want.PromptTokens = x.req.TokenCount
-	if !x.req.TokenIDs {
+	ask := render.Ask{Model: x.want.Model, API: x.api, Req: &x.req, Body: x.text}
+	if find := x.p.hooks.Find; find != nil && len(x.chain.Keys) > 0 && find(x.ctx, ask, &x.known) {
+		x.want.Known, x.want.PromptTokens, x.facts.TokensKnown = x.known.Known, len(x.known.IDs), true
+	} else if !x.req.TokenIDs {
 		x.want.PromptTokens = x.p.gate.Estimate(x.want.Model, x.req.TextBytes)
 	}
 	x.want.MaxTokens, x.want.Streamed = x.req.MaxTokens, x.req.Stream

@@ -22,11 +22,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/exact"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/prompt"
+	"github.com/warmpath/warmpath/internal/render"
 	"github.com/warmpath/warmpath/internal/upstream"
 )
 
@@ -68,6 +70,8 @@ type Hooks struct {
 	Retried       func()                                   // another worker is tried
 	UpstreamError func(worker *fleet.Worker, class string) // a worker failed, by class
 	Ejected       func(worker *fleet.Worker)               // it was put out
+	// Find tells what is known exactly of a prompt, in the step key.
+	Find func(ctx context.Context, ask render.Ask, into *exact.Found) bool
 }
 
 // Proxy is the data plane's handler.
@@ -208,6 +212,7 @@ func (p *Proxy) end(x *exchange) {
 	if !x.down.Ours() {
 		x.room.in = x.in
 	}
+	x.known.Forget()
 	x.room.gaps, x.room.tried, x.room.rows = x.facts.Gaps, x.want.Tried, x.facts.Decision.Rows
 	x.state, x.one.request = state{}, upstream.Request{}
 	p.pool.Put(x)

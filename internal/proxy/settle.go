@@ -16,7 +16,8 @@ type Facts struct {
 	Model, Tenant    string
 	Stream           bool
 	Bytes, TextBytes int // of the body, and of the conversation in it
-	PromptTokens     int // estimated
+	PromptTokens     int // estimated, unless
+	TokensKnown      bool
 	MaxTokens        int // 0 = the client did not say
 	Session          uint64
 	Chain            prefix.Chain

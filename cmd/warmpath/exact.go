@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/exact"
+	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/kvevent"
+	"github.com/warmpath/warmpath/internal/kvfeed"
+	"github.com/warmpath/warmpath/internal/kvindex"
+	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/internal/render"
+	"github.com/warmpath/warmpath/internal/telemetry"
+	"github.com/warmpath/warmpath/internal/truth"
+)
+
+// exactMode is all that routing by engines' own word takes, put together: who tells what, whose tokens are known, and whether it comes true.
+// Workers come and go in it while router.changes is held.
+type exactMode struct {
+	r      *router
+	index  *kvindex.Index
+	feeds  *kvfeed.Manager
+	render *render.Manager
+	finder *exact.Finder
+	client *http.Client
+
+	mu   sync.Mutex // guards the fields below
+	book *truth.Book
+	told map[string]exact.Worker // the workers that are followed, by id
+}
+
+func (r *router) wireExact() *exactMode {
+	c := r.cfg.Exact
+	m := &exactMode{r: r, book: truth.New(truth.DefaultOptions()), told: map[string]exact.Worker{}}
+	m.client = &http.Client{
+		Transport:     &http.Transport{MaxIdleConnsPerHost: c.TokensMax, IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: 64 << 10, DisableCompression: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // it would take keys elsewhere
+	}
+	m.index = kvindex.New(kvindex.Options{BytesMax: int64(c.IndexBytesMax)})
+	template := c.Events
+	if template == config.EventsAuto || template == config.EventsOff {
+		template = ""
+	}
+	m.feeds = kvfeed.New(m.index, kvfeed.Options{Seed: r.seed, Template: template, Client: m.client, Log: r.log})
+	files := map[string]string{}
+	for _, t := range c.Tokenizers {
+		files[t.Model] = t.Path
+	}
+	m.render = render.New(render.Options{Seed: r.seed, Files: files, Deadline: c.TokensTimeout, InFlightMax: c.TokensMax,
+		CacheBytes: int(c.CacheBytesMax), Client: m.client, Log: r.log})
+	m.finder = exact.New(exact.Options{Seed: r.seed, Tokens: m.render.Tokens, Index: m.index})
+	return m
+}
+
+// Close ends what runs for it.
+func (m *exactMode) Close() {
+	m.feeds.Close()
+	m.render.Close()
+	m.client.CloseIdleConnections()
+}
+
+// tells is whether a worker is one whose cache events are looked for.
+func (m *exactMode) tells(w config.Worker, engine string) bool {
+	switch m.r.cfg.Exact.Events {
+	case config.EventsOff:
+		return w.Events != ""
+	case config.EventsAuto:
+		return w.Events != "" || engine == "vllm" || engine == "warmpath" || engine == "tensorrt-llm"
+	}
+	return true
+}
+
+// follow takes what a worker's engine said of itself. It is called with router.changes held.
+func (m *exactMode) follow(t telemetry.Target, i fleet.Info) {
+	slot, ok := m.r.gate.Slot(t.ID, t.Incarnation)
+	base := exact.Base(i.Models)
+	if !ok || base == "" {
+		return
+	}
+	m.render.Follow(render.Target{ID: t.ID, URL: t.URL, Key: t.Key, Engine: i.Engine, Models: i.Models, ModelPath: i.Path, Incarnation: t.Incarnation})
+	w := m.r.configured[t.ID]
+	if i.BlockTokens <= 0 || !m.tells(w, i.Engine) {
+		return
+	}
+	rank := -1
+	if n, err := strconv.Atoi(t.Rank); err == nil {
+		rank = n
+	}
+	m.feeds.Follow(kvfeed.Target{ID: t.ID, URL: t.URL, Key: t.Key, Slot: slot, Incarnation: t.Incarnation, Rank: rank, Model: base, Engine: i.Engine,
+		BlocksMax: i.KVTokensMax / i.BlockTokens, Events: w.Events, Replay: w.Replay})
+	m.serve(func() { m.told[t.ID] = exact.Worker{Models: i.Models, BlockTokens: i.BlockTokens} })
+}
+
+// leave forgets a worker, before its slot is anybody else's.
+func (m *exactMode) leave(id string) {
+	m.feeds.Leave(id)
+	m.render.Leave(id)
+	m.serve(func() {
+		m.book.Forget(id)
+		delete(m.told, id)
+	})
+}
+
+func (m *exactMode) serve(change func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change()
+	all := make([]exact.Worker, 0, len(m.told))
+	for _, w := range m.told {
+		all = append(all, w)
+	}
+	m.finder.Serve(all)
+}
+
+// find is proxy.Hooks.Find.
+func (m *exactMode) find(ctx context.Context, ask render.Ask, into *exact.Found) bool {
+	return m.finder.Find(ctx, ask, into)
+}
+
+// settled compares what a worker reported with what was predicted of it.
+func (m *exactMode) settled(f *proxy.Facts) {
+	w := f.Decision.Worker
+	if w == nil || !f.Usage.HasPrompt || f.Outcome != proxy.OutcomeSucceeded {
+		return
+	}
+	block := max(1, w.BlockTokens())
+	if f.Usage.HasCached && f.Usage.PromptTokens-f.Usage.CachedTokens > 2*block {
+		m.feeds.Expect(w.ID, f.Ended)
+	}
+	if !f.Usage.HasCached {
+		return
+	}
+	seen := truth.Seen{Exact: f.Decision.ByEvents, Predicted: f.Decision.MatchedTokens, Told: f.Decision.ToldTokens, Best: f.Decision.BestMatchedTokens,
+		Reported: f.Usage.CachedTokens, PromptPredicted: f.PromptTokens, PromptReported: f.Usage.PromptTokens, TokensKnown: f.TokensKnown,
+		BlockTokens: block, Placed: f.Placed, Ended: f.Ended}
+	m.mu.Lock()
+	changed := m.book.Note(w.ID, w.Incarnation, seen)
+	trusted := m.book.Trusted(w.ID)
+	m.mu.Unlock()
+	if !changed {
+		return
+	}
+	m.r.gate.Doubt(w, !trusted)
+	if trusted {
+		m.r.log.Info("what a worker tells of its cache comes true again: it is gone by", "worker", w.ID)
+		return
+	}
+	m.r.log.Warn("what a worker tells of its cache does not come true: it is scored by what it is assumed to have cached", "worker", w.ID)
+}
+
+// eventState is the index of what engines say they hold, in /state.
+type eventState struct {
+	Bytes    int64  `json:"bytes"`
+	BytesMax int64  `json:"bytes_max"`
+	Blocks   int    `json:"blocks"`
+	Pairs    int    `json:"pairs"`
+	Evicted  uint64 `json:"evicted"`
+}
+
+func (m *exactMode) state() (eventState, []render.State) {
+	x := m.index.Stats()
+	return eventState{x.Bytes, x.BytesMax, x.Nodes, x.Pairs, x.Evicted}, m.render.States()
+}
+
+// modeState is how a worker's cache is known, in /state.
+type modeState struct {
+	Mode   string `json:"mode"`             // exact, engine-side, assumed or load
+	Why    string `json:"why,omitempty"`    // why it is no better, and what would help
+	Events string `json:"events,omitempty"` // state of its cache events
+	Source string `json:"source,omitempty"` // where they come from
+	Error  string `json:"error,omitempty"`  // why none come
+}
+
+// The modes of a worker, from the best.
+const (
+	modeExact   = "exact"       // its own events, and the model's tokens worked out here
+	modeAsked   = "engine-side" // its own events, and tokens that engines tell
+	modeAssumed = "assumed"     // what it was sent
+)
+
+// modes says for each worker how its cache is known, and why not better.
+func (m *exactMode) modes() map[string]modeState {
+	tokens := map[string]render.State{}
+	for _, s := range m.render.States() {
+		tokens[s.Model] = s
+	}
+	feeds := map[string]kvfeed.Status{}
+	for _, s := range m.feeds.Statuses() {
+		feeds[s.ID] = s
+	}
+	all := map[string]modeState{}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, w := range m.told {
+		feed, of := feeds[id], tokens[exact.Base(w.Models)]
+		s := modeState{Mode: modeAssumed, Events: string(feed.State), Source: feed.Source.Endpoint, Error: feed.Error}
+		switch {
+		case feed.Error != "":
+			s.Why = "no cache events come: " + feed.Error
+		case feed.State != kvevent.Exact:
+			s.Why = whyNotExact[feed.State]
+		case of.Mode == render.Approximate:
+			s.Why = "the model's tokens are not known: " + of.Why
+		case !m.book.Trusted(id):
+			s.Why = "what it told did not come true lately; it is gone by again once it does"
+		case of.Mode == render.EngineSide:
+			s.Mode, s.Why = modeAsked, of.Why
+		default:
+			s.Mode = modeExact
+		}
+		all[id] = s
+	}
+	return all
+}
+
+// whyNotExact says what the states of cache events mean.
+var whyNotExact = map[kvevent.State]string{
+	kvevent.Waiting:  "no cache event has come yet; the first comes with the first request",
+	kvevent.Catching: "cache events were missed, and are asked for again",
+	kvevent.Partial:  "it ran before warmpath did, or events were lost: it is known completely when its cache has turned over once, or at once with a replay endpoint",
+	kvevent.Silent:   "cache events stopped, though requests are computed",
+}
+
+// cacheMode is how a worker's cache is known; one that is not followed is assumed to have what it was sent.
+func cacheMode(modes map[string]modeState, w *fleet.Worker) modeState {
+	if s, ok := modes[w.ID]; ok {
+		return s
+	}
+	s := modeState{Mode: modeAssumed, Why: "its engine is not one that tells what it has cached"}
+	if info := w.Info(); info.Engine == "" {
+		s.Why = "its engine has not said what it is"
+	}
+	return s
+}

@@ -1,0 +1,138 @@
+// Package exact finds what is known of a prompt for certain: its own tokens, and how many leading blocks of them each worker said that it
+// holds.
+//
+//	f := exact.New(exact.Options{Seed: seed, Tokens: renderer.Tokens, Index: index})
+//	f.Serve(workers)                                   // those that tell what they hold, whenever that changes
+//	if f.Find(ctx, render.Ask{Model: "llama-8b", API: api, Req: &req, Body: body}, &found) {
+//		request.Known = found.Known
+//	}
+//
+// It is called before the gate's lock is taken: a choice under the lock only reads what was found. Any number of goroutines may call it.
+package exact
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+
+	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/kvindex"
+	"github.com/warmpath/warmpath/internal/prefix"
+	"github.com/warmpath/warmpath/internal/prompt"
+	"github.com/warmpath/warmpath/internal/render"
+	"github.com/warmpath/warmpath/internal/sched"
+)
+
+// Options of a Finder; all fields are needed.
+type Options struct {
+	Seed   prefix.Seed
+	Tokens func(ctx context.Context, ask render.Ask, into []uint32) (ids []uint32, ok bool)
+	Index  *kvindex.Index
+}
+
+// Finder finds.
+type Finder struct {
+	o      Options
+	models atomic.Pointer[map[string]model]
+}
+
+// model is what a name that requests use stands for.
+type model struct {
+	base, adapter string
+	sizes         []int // of blocks, in tokens, among the workers that serve it
+}
+
+// Worker is one that tells what it holds.
+type Worker struct {
+	Models      []fleet.Model
+	BlockTokens int
+}
+
+// New makes a Finder for which no worker tells anything yet.
+func New(o Options) *Finder {
+	f := &Finder{o: o}
+	f.Serve(nil)
+	return f
+}
+
+// Base is the name of the model that a worker's caches are of: the first that is no adapter; "" when it serves none.
+func Base(models []fleet.Model) string {
+	for _, m := range models {
+		if m.Parent == "" {
+			return m.ID
+		}
+	}
+	return ""
+}
+
+// Serve says which workers tell what they hold, in place of those named before.
+func (f *Finder) Serve(workers []Worker) {
+	models := map[string]model{}
+	for _, w := range workers {
+		base := Base(w.Models)
+		if base == "" || w.BlockTokens <= 0 {
+			continue
+		}
+		for _, m := range w.Models {
+			of := model{base: base}
+			if m.Parent != "" {
+				of.adapter = m.ID
+			}
+			for _, name := range append([]string{m.ID}, m.Aliases...) {
+				known, ok := models[name]
+				if !ok {
+					known = of
+				}
+				if !slices.Contains(known.sizes, w.BlockTokens) {
+					known.sizes = append(known.sizes, w.BlockTokens)
+				}
+				models[name] = known
+			}
+		}
+	}
+	f.models.Store(&models)
+}
+
+// Found is what is known of one prompt. Its memory serves the next one.
+type Found struct {
+	IDs   []uint32 // the prompt's tokens
+	Known []sched.Known
+
+	chains  []prefix.Chain
+	matches []kvindex.Match
+}
+
+// idsKept bounds the memory that a Found keeps for the next prompt: 64 thousand tokens, and as many blocks' keys at most.
+const idsKept = 64 << 10
+
+// Forget empties it, and lets go of what a very long prompt took.
+func (d *Found) Forget() {
+	d.IDs, d.Known = d.IDs[:0], d.Known[:0]
+	if cap(d.IDs) > idsKept {
+		*d = Found{}
+	}
+}
+
+// Find finds. It is false, with nothing found, where no worker of the model tells what it holds, or the prompt's tokens cannot be known in
+// time; the prompt is then matched by its bytes.
+func (f *Finder) Find(ctx context.Context, ask render.Ask, d *Found) bool {
+	d.Forget()
+	m, ok := (*f.models.Load())[ask.Model]
+	if !ok {
+		return false
+	}
+	ids, ok := f.o.Tokens(ctx, ask, d.IDs)
+	if !ok || len(ids) == 0 {
+		return false
+	}
+	d.IDs = ids
+	for i, size := range m.sizes {
+		if i == len(d.chains) {
+			d.chains, d.matches = append(d.chains, prefix.Chain{}), append(d.matches, kvindex.Match{})
+		}
+		d.chains[i] = prompt.TokenChain(f.o.Seed, d.chains[i], ids, prompt.Blocks{Tokens: size, Model: m.base, Adapter: m.adapter, Salt: ask.Req.CacheSalt})
+		d.matches[i] = f.o.Index.Match(d.chains[i].Keys, d.matches[i])
+		d.Known = append(d.Known, sched.Known{BlockTokens: size, Keys: d.chains[i].Keys, Depth: d.matches[i].Depth, Fast: d.matches[i].Fast})
+	}
+	return true
+}
