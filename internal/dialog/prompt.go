@@ -77,6 +77,14 @@ func (p *Prompt) add(token uint64) {
 	}
 }
 
+// given adds a token that came as a number, which it keeps.
+func (p *Prompt) given(id uint32) {
+	p.add(uint64(id) | 1<<40)
+	if p.keepIDs {
+		p.IDs[len(p.IDs)-1] = id
+	}
+}
+
 // mark adds one special token.
 func (p *Prompt) mark(kind int) { p.add(uint64(kind) | 1<<63) }
 

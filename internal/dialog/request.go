@@ -1,6 +1,7 @@
 package dialog
 
 import (
+	"cmp"
 	"encoding/json/jsontext"
 	json "encoding/json/v2"
 	"fmt"
@@ -21,7 +22,10 @@ type Request struct {
 	Tools        jsontext.Value `json:"tools"`
 	TemplateArgs jsontext.Value `json:"chat_template_kwargs"`
 	Effort       string         `json:"reasoning_effort"`
+	Documents    jsontext.Value `json:"documents"`
 	CacheSalt    string         `json:"cache_salt"`
+	Generation   *bool          `json:"add_generation_prompt"`
+	Continue     bool           `json:"continue_final_message"`
 
 	MaxTokens           *int  `json:"max_tokens"`
 	MaxCompletionTokens *int  `json:"max_completion_tokens"`
@@ -49,6 +53,8 @@ type Message struct {
 	Role       string         `json:"role"`
 	Content    Content        `json:"content"`
 	Name       string         `json:"name"`
+	Reasoning  string         `json:"reasoning"`
+	Thinking   string         `json:"reasoning_content"`
 	ToolCalls  jsontext.Value `json:"tool_calls"`
 	ToolCallID string         `json:"tool_call_id"`
 	CallID     string         `json:"call_id"`
@@ -148,8 +154,13 @@ func isMedia(raw jsontext.Value) bool {
 	return false
 }
 
-func (m Message) write(p *Prompt) {
+// write puts the message into a prompt, and leaves it open where it is to be continued.
+func (m Message) write(p *Prompt, open bool) {
 	p.open(m.Role)
+	if thought := cmp.Or(m.Reasoning, m.Thinking); thought != "" {
+		p.mark(tokenRaw)
+		p.text(thought)
+	}
 	m.Content.write(p)
 	calls, output := string(m.ToolCalls), string(m.Output)
 	for _, extra := range []string{m.Name, m.ToolCallID, m.CallID, m.Arguments, calls, output} {
@@ -158,7 +169,9 @@ func (m Message) write(p *Prompt) {
 			p.text(extra)
 		}
 	}
-	p.end()
+	if !open {
+		p.end()
+	}
 }
 
 // text is one prompt of /v1/completions or one input of /v1/embeddings: words or token ids.
@@ -170,7 +183,7 @@ type text struct {
 func (t text) write(p *Prompt) {
 	p.text(t.words)
 	for _, id := range t.ids {
-		p.add(uint64(id) | 1<<40)
+		p.given(id)
 	}
 }
 
@@ -269,24 +282,27 @@ func (b *Request) preamble(p *Prompt) {
 		p.mark(tokenTools)
 		p.text(string(b.Tools))
 	}
-	if len(b.TemplateArgs) > 0 || b.Effort != "" {
+	if len(b.TemplateArgs) > 0 || b.Effort != "" || len(b.Documents) > 0 {
 		p.mark(tokenSettings)
 		p.text(string(b.TemplateArgs))
 		p.text(b.Effort)
+		p.text(string(b.Documents))
 	}
 }
 
-// ChatPrompt renders messages, ready for the assistant's turn. system may be empty.
+// ChatPrompt renders messages, ready for the assistant's turn unless the request says otherwise. system may be empty.
 func (b *Request) ChatPrompt(system Content, messages []Message, blockTokens int) Prompt {
 	p := NewPrompt(blockTokens, b.CacheSalt)
 	p.keepIDs = b.KeepIDs
 	b.preamble(&p)
 	if len(system) > 0 {
-		Message{Role: "system", Content: system}.write(&p)
+		Message{Role: "system", Content: system}.write(&p, false)
 	}
-	for _, m := range messages {
-		m.write(&p)
+	for i, m := range messages {
+		m.write(&p, b.Continue && i == len(messages)-1)
 	}
-	p.open("assistant")
+	if !b.Continue && (b.Generation == nil || *b.Generation) {
+		p.open("assistant")
+	}
 	return p
 }

@@ -79,6 +79,15 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request, b *dialog.Re
 	return nil
 }
 
+// tokenize is POST /tokenize. It costs no engine time.
+func (s *Server) tokenize(w http.ResponseWriter, _ *http.Request, b *dialog.Request) error {
+	out, err := b.Tokenized(s.options.ContextMax)
+	if err == nil {
+		writeJSON(w, http.StatusOK, out)
+	}
+	return err
+}
+
 // messages is POST /v1/messages, Anthropic's interface.
 func (s *Server) messages(w http.ResponseWriter, r *http.Request, b *dialog.Request) error {
 	p, err := s.messagesPrompt(b)

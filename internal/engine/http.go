@@ -24,6 +24,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("POST /v1/chat/completions", s.post(s.chat))
 	mux.HandleFunc("POST /v1/completions", s.post(s.completions))
 	mux.HandleFunc("POST /v1/embeddings", s.post(s.embeddings))
+	mux.HandleFunc("POST /tokenize", s.post(s.tokenize))
 	mux.HandleFunc("POST /v1/responses", s.post(s.respond))
 	mux.HandleFunc("GET /v1/responses/{id}", s.getResponse)
 	mux.HandleFunc("DELETE /v1/responses/{id}", s.deleteResponse)

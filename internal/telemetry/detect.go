@@ -58,11 +58,11 @@ func Detect(ctx context.Context, t Target) (fleet.Info, error) {
 
 // detect asks for the model list, which every engine has and which most sign, then for what the engine so named tells elsewhere.
 func detect(ctx context.Context, c *client, bytesMax int64) (detection, error) {
-	models, owner, err := listModels(ctx, c)
+	models, owner, root, err := listModels(ctx, c)
 	if err != nil {
 		return detection{}, err
 	}
-	d := detection{info: fleet.Info{Models: models, At: time.Now()}, engine: owners[owner]}
+	d := detection{info: fleet.Info{Models: models, At: time.Now(), Path: root}, engine: owners[owner]}
 	version := ""
 	switch d.engine.name {
 	case llamacppEngine.name:
@@ -120,13 +120,14 @@ func unsigned(ctx context.Context, c *client, info *fleet.Info, bytesMax int64) 
 // errNoModels is a 200 that is not a model list.
 var errNoModels = errors.New("the answer lists no models; is this an engine with an OpenAI API?")
 
-// listModels reads GET /v1/models. The owner is that of the first model.
-func listModels(ctx context.Context, c *client) (models []fleet.Model, owner string, err error) {
+// listModels reads GET /v1/models. The owner is that of the first model, the root that of the first which is no adapter.
+func listModels(ctx context.Context, c *client) (models []fleet.Model, owner, root string, err error) {
 	var list struct {
 		Data []struct {
 			ID          string   `json:"id"`
 			OwnedBy     string   `json:"owned_by"`
 			Parent      string   `json:"parent"`
+			Root        string   `json:"root"`          // vLLM, SGLang
 			MaxModelLen int      `json:"max_model_len"` // vLLM, SGLang
 			Aliases     []string `json:"aliases"`       // llama.cpp
 			Meta        struct {
@@ -135,7 +136,7 @@ func listModels(ctx context.Context, c *client) (models []fleet.Model, owner str
 		} `json:"data"`
 	}
 	if _, err := c.json(ctx, "/v1/models", &list); err != nil {
-		return nil, "", err
+		return nil, "", "", err
 	}
 	for _, m := range list.Data {
 		if m.ID == "" || len(m.ID) > nameBytesMax || len(models) == modelsMax {
@@ -148,6 +149,9 @@ func listModels(ctx context.Context, c *client) (models []fleet.Model, owner str
 		if m.Parent != m.ID {
 			model.Parent = clip(m.Parent)
 		}
+		if root == "" && model.Parent == "" {
+			root = path(m.Root)
+		}
 		for _, a := range m.Aliases {
 			if a != "" && a != m.ID && len(a) <= nameBytesMax && len(model.Aliases) < modelsMax {
 				model.Aliases = append(model.Aliases, a)
@@ -156,9 +160,20 @@ func listModels(ctx context.Context, c *client) (models []fleet.Model, owner str
 		models = append(models, model)
 	}
 	if len(models) == 0 {
-		return nil, "", &Error{Path: "/v1/models", Status: http.StatusOK, Err: errNoModels}
+		return nil, "", "", &Error{Path: "/v1/models", Status: http.StatusOK, Err: errNoModels}
 	}
-	return models, owner, nil
+	return models, owner, root, nil
+}
+
+// pathBytesMax bounds what an engine may call the path of its model.
+const pathBytesMax = 4096
+
+// path is one that an engine names; "" where it is too long to be one, since part of a path is another path.
+func path(p string) string {
+	if len(p) > pathBytesMax {
+		return ""
+	}
+	return p
 }
 
 // Bounds on what an engine may claim about its size: a hundred times what is built. Beyond them a claim is absurd and counts as absent,

@@ -60,6 +60,7 @@ func startOf(h http.Header) float64 {
 type llamacppProps struct {
 	BuildInfo  string `json:"build_info"`
 	TotalSlots int    `json:"total_slots"`
+	ModelPath  string `json:"model_path"`
 	Generation *struct {
 		ContextMax int `json:"n_ctx"` // of one slot: what one request may use
 	} `json:"default_generation_settings"`
@@ -72,7 +73,7 @@ func llamacppDetails(ctx context.Context, c *client, info *fleet.Info) bool {
 	if _, err := c.json(ctx, "/props", &p); err != nil || p.Generation == nil {
 		return false
 	}
-	info.Version, info.SlotsMax = p.BuildInfo, max(0, p.TotalSlots)
+	info.Version, info.SlotsMax, info.Path = p.BuildInfo, max(0, p.TotalSlots), path(p.ModelPath)
 	for i := range info.Models {
 		if p.Generation.ContextMax > 0 {
 			info.Models[i].ContextMax = p.Generation.ContextMax

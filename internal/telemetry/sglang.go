@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -57,6 +58,8 @@ func scrapeSGLang(ctx context.Context, c *client, models []string, bytesMax int6
 func sglangDetails(ctx context.Context, c *client, info *fleet.Info) (version string) {
 	var v struct {
 		Version    string `json:"version"`
+		Model      string `json:"model_path"`
+		Tokenizer  string `json:"tokenizer_path"` // where it is another one than the model's
 		PageTokens int    `json:"page_size"`
 		KVTokens   int    `json:"max_total_num_tokens"` // of one rank
 		Slots      int    `json:"max_running_requests"` // of all ranks; null: the engine chose
@@ -70,6 +73,7 @@ func sglangDetails(ctx context.Context, c *client, info *fleet.Info) (version st
 			return ""
 		}
 	}
+	info.Path = cmp.Or(path(v.Tokenizer), path(v.Model), info.Path)
 	ranks := max(1, v.Ranks)
 	perRank := v.Slots / ranks
 	if len(v.States) > 0 && v.States[0].Slots > 0 {

@@ -222,7 +222,7 @@ func (w *watch) tell(ctx context.Context) {
 
 // same compares what two Infos say, not when.
 func same(a, b fleet.Info) bool {
-	return a.Engine == b.Engine && a.Version == b.Version && a.BlockTokens == b.BlockTokens && a.KVTokensMax == b.KVTokensMax &&
+	return a.Engine == b.Engine && a.Version == b.Version && a.Path == b.Path && a.BlockTokens == b.BlockTokens && a.KVTokensMax == b.KVTokensMax &&
 		a.SlotsMax == b.SlotsMax && a.UsageOption == b.UsageOption && slices.EqualFunc(a.Models, b.Models, func(a, b fleet.Model) bool {
 		return a.ID == b.ID && a.ContextMax == b.ContextMax && a.Parent == b.Parent && slices.Equal(a.Aliases, b.Aliases)
 	})

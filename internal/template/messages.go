@@ -132,7 +132,11 @@ func assistant(made, m *pyvalue.Dict) error {
 		}
 		made.Set("tool_calls", calls)
 	}
-	if reasoning := get(m, "reasoning"); reasoning != nil {
+	reasoning := get(m, "reasoning")
+	if reasoning == nil {
+		reasoning = get(m, "reasoning_content") // as clients of older engines call it
+	}
+	if reasoning != nil {
 		made.Set("reasoning", reasoning)
 		made.Set("reasoning_content", reasoning)
 	}

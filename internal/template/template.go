@@ -124,14 +124,28 @@ const continueTag = "CONTINUE_FINAL_MESSAGE_TAG "
 // Render is the prompt of a chat request's body. The error wraps ErrMedia, jinjalib.ErrLimit or jinjalib.ErrRaised, or says what else the
 // engine would not take.
 func (t *Template) Render(body string, now time.Time) (string, error) {
-	v, err := pyvalue.ReadJSON(body)
+	req, err := ReadRequest(body)
 	if err != nil {
 		return "", err
 	}
+	return t.RenderRequest(req, len(body), now)
+}
+
+// ReadRequest reads a request's body.
+func ReadRequest(body string) (*pyvalue.Dict, error) {
+	v, err := pyvalue.ReadJSON(body)
+	if err != nil {
+		return nil, err
+	}
 	req, ok := v.(*pyvalue.Dict)
 	if !ok {
-		return "", errors.New("the request is no object")
+		return nil, errors.New("the request is no object")
 	}
+	return req, nil
+}
+
+// RenderRequest is Render for a body that is read already, of about so many bytes. It may change req.
+func (t *Template) RenderRequest(req *pyvalue.Dict, bytes int, now time.Time) (string, error) {
 	messages, err := t.messages(req)
 	if err != nil {
 		return "", err
@@ -153,7 +167,7 @@ func (t *Template) Render(body string, now time.Time) (string, error) {
 	if tools != nil {
 		which = t.toolUse
 	}
-	text, err := which.Render(values, jinja.Options{Now: now, Expect: len(body) + len(body)/16})
+	text, err := which.Render(values, jinja.Options{Now: now, Expect: bytes + bytes/16})
 	if err != nil || !proceed {
 		return text, err
 	}

@@ -1,0 +1,110 @@
+package render
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/chat"
+	"github.com/warmpath/warmpath/internal/modelfile"
+	"github.com/warmpath/warmpath/internal/prompt"
+	"github.com/warmpath/warmpath/internal/tokenizer"
+)
+
+// own is a model's own files at work.
+type own struct {
+	model *modelfile.Model
+	exact *prompt.Exact
+}
+
+// errNoTemplate is why a chat has no tokens of our own.
+var errNoTemplate = errors.New("the model has no chat template that could be used")
+
+// tokens appends a request's. The engine's clock shows now.
+func (o *own) tokens(into []uint32, a chat.Request, now time.Time) ([]uint32, error) {
+	if a.Chat == nil {
+		return o.exact.Tokens(into, a.Text, tokenizer.Options{Wrap: !a.Bare}), nil
+	}
+	if o.model.Template == nil {
+		return into, errNoTemplate
+	}
+	text, err := o.model.Template.RenderRequest(a.Chat, a.Bytes, now)
+	if err != nil {
+		return into, err
+	}
+	text, options := o.model.Prompt(text)
+	options.Wrap = options.Wrap || a.Features&chat.Wrapped != 0
+	return o.exact.Tokens(into, text, options), nil
+}
+
+// dated is whether a chat's tokens may depend on the date.
+func (o *own) dated() bool { return o.model.Template != nil && o.model.Template.Dated() }
+
+// text is what a token stands for, for messages.
+func (o *own) text(id uint32) string {
+	text, ok := o.model.Tokenizer.Text(id)
+	if !ok {
+		return "no token"
+	}
+	return text
+}
+
+// fileKey is where a model's files are.
+type fileKey struct{ path, model string }
+
+// files are read once, by whoever needs them first.
+type files struct {
+	fileKey
+	read sync.Once
+	own  *own // nil: err says why
+	err  error
+}
+
+func (f *files) load(o *Options) {
+	f.read.Do(func() {
+		model, err := o.Load(f.path, f.model)
+		if err != nil {
+			f.err = err
+			return
+		}
+		f.own = &own{model: model, exact: prompt.NewExact(o.Seed, model.Tokenizer, prompt.ExactOptions{CacheBytes: o.CacheBytes})}
+	})
+}
+
+// readable is the path of a model's files that an engine named, if it is one on this machine: a folder or a file by its full path, or a
+// hub's name whose files are in this user's Hugging Face cache. What is relative would mean another thing here.
+func readable(path string) string {
+	if filepath.IsAbs(path) {
+		if info, err := os.Stat(path); err == nil && (info.IsDir() || info.Mode().IsRegular()) {
+			return path
+		}
+		return ""
+	}
+	owner, name, hub := strings.Cut(path, "/")
+	if !hub || owner == "" || name == "" || strings.Contains(name, "/") || strings.HasPrefix(path, ".") || name == ".." {
+		return ""
+	}
+	folder := filepath.Join(hubCache(), "models--"+owner+"--"+name)
+	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+		return ""
+	}
+	return folder
+}
+
+// hubCache is where Hugging Face's own library keeps what it downloaded.
+func hubCache() string {
+	if hub := os.Getenv("HF_HUB_CACHE"); hub != "" {
+		return hub
+	}
+	if home := os.Getenv("HF_HOME"); home != "" {
+		return filepath.Join(home, "hub")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, ".cache", "huggingface", "hub")
+}

@@ -1,0 +1,229 @@
+package render
+
+import (
+	"context"
+	json "encoding/json/v2"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/chat"
+	"github.com/warmpath/warmpath/internal/tokenask"
+)
+
+// worker is one engine that is asked. Its goroutine asks it about the conversations when it came, and again when there is a reason to.
+type worker struct {
+	m       *Manager
+	target  Target
+	caller  *tokenask.Caller
+	circuit circuit // of questions for requests
+	cancel  context.CancelFunc
+	poke    chan struct{} // ask again now
+
+	// Guarded by m.mu.
+	heard    *heard // nil: nothing yet
+	err      error  // why not
+	verdicts map[*files]verdict
+	live     []chat.Feature // of requests that came out differently
+	liveText bool
+	liveWhy  string
+}
+
+func newWorker(m *Manager, t Target, cancel context.CancelFunc) *worker {
+	return &worker{m: m, target: t, caller: tokenask.NewCaller(t.URL, t.Key, m.o.Client), cancel: cancel, poke: make(chan struct{}, 1), verdicts: map[*files]verdict{}}
+}
+
+// again has it asked anew, soon.
+func (w *worker) again() {
+	select {
+	case w.poke <- struct{}{}:
+	default:
+	}
+}
+
+// Bounds of a question that no request waits for. A served one waits for its turn in the engine.
+const (
+	talkTimeout   = 10 * time.Second
+	servedTimeout = time.Minute
+)
+
+// outcome is how a talk ended.
+type outcome uint8
+
+const (
+	failed   outcome = iota // it is tried again, after a while that doubles
+	differed                // it is tried again after the longest while
+	settled                 // it is tried again when there is a reason
+)
+
+// run talks to the worker until ctx ends.
+func (w *worker) run(ctx context.Context) {
+	wait := w.m.o.BackoffMin
+	for {
+		var after <-chan time.Time
+		switch w.talk(ctx) {
+		case failed:
+			after, wait = time.After(wait), min(2*wait, w.m.o.BackoffMax)
+		case differed:
+			after, wait = time.After(w.m.o.BackoffMax), w.m.o.BackoffMin
+		case settled:
+			wait = w.m.o.BackoffMin
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.poke:
+		case <-after:
+		}
+	}
+}
+
+// talk asks about all conversations and compares what comes with what we make of them.
+func (w *worker) talk(ctx context.Context) outcome {
+	select {
+	case w.m.talks <- struct{}{}:
+	case <-ctx.Done():
+		return failed
+	}
+	defer func() { <-w.m.talks }()
+	h, err := w.interview(ctx)
+	if ctx.Err() != nil {
+		return failed
+	}
+	verdicts, end := map[*files]verdict{}, settled
+	if err == nil {
+		for _, name := range w.names() {
+			f := w.m.filesOf(name, w)
+			if f == nil || f.own == nil {
+				continue
+			}
+			w.m.mu.Lock()
+			before := w.verdicts[f].calendar
+			w.m.mu.Unlock()
+			verdicts[f] = judge(f.own, h, before)
+			if verdicts[f].differed > 0 {
+				end = differed
+			}
+		}
+	}
+	var refusal *tokenask.StatusError
+	alone := errors.Is(err, errUnasked) || errors.As(err, &refusal) && (refusal.Absent() || refusal.Keyless())
+	if err != nil && !alone {
+		end = failed
+	}
+	w.m.mu.Lock()
+	defer w.m.mu.Unlock()
+	w.heard, w.err, w.verdicts = h, err, verdicts
+	w.m.wake()
+	return end
+}
+
+// names are those of the worker's own models, adapters left out.
+func (w *worker) names() (names []string) {
+	for _, model := range w.target.Models {
+		if model.Parent == "" {
+			names = append(names, model.ID)
+		}
+	}
+	return names
+}
+
+var (
+	errUnasked = errors.New("no way is known to ask this engine for tokens")
+	errUseless = errors.New("the engine refuses the plainest chat and text")
+)
+
+// interview asks the engine about every conversation, in the most telling form that it has.
+func (w *worker) interview(ctx context.Context) (*heard, error) {
+	names := w.names()
+	if len(tokenask.Forms[w.target.Engine]) == 0 || len(names) == 0 {
+		return nil, errUnasked
+	}
+	var err error
+	for i := range tokenask.Forms[w.target.Engine] {
+		f := &tokenask.Forms[w.target.Engine][i]
+		var h *heard
+		if h, err = w.ask(ctx, f, names[0]); err == nil {
+			return h, nil
+		}
+		var refusal *tokenask.StatusError
+		if !errors.As(err, &refusal) || !refusal.Absent() {
+			break
+		}
+	}
+	return nil, err
+}
+
+func (w *worker) ask(ctx context.Context, f *tokenask.Form, model string) (*heard, error) {
+	h := &heard{form: f, answers: make([][]uint32, len(chat.Conversations)), at: w.m.o.Now()}
+	some := false
+	for i, c := range chat.Conversations {
+		ids, err := w.askOne(ctx, f, model, c.Request())
+		var refusal *tokenask.StatusError
+		switch {
+		case err == nil:
+			h.answers[i], some = ids, true
+		case errors.As(err, &refusal) && refusal.Refused(f):
+		default:
+			return nil, err
+		}
+	}
+	if !some {
+		return nil, errUseless
+	}
+	if chat, _ := h.offers(); chat && f.Partial {
+		if err := w.serve(ctx, h, model); err != nil {
+			return nil, err
+		}
+	}
+	h.digest = digestOf(h.answers)
+	return h, nil
+}
+
+func (w *worker) askOne(ctx context.Context, f *tokenask.Form, model string, a chat.Request) ([]uint32, error) {
+	question, err := a.Question(model)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, talkTimeout)
+	defer cancel()
+	return f.Tokens(ctx, w.caller, question, a)
+}
+
+// serve has the engine serve one token of the first conversation, and compares what it says its prompt was with what it said before: vLLM
+// renders some models in another way than its /tokenize does.
+func (w *worker) serve(ctx context.Context, h *heard, model string) error {
+	at := 0
+	for h.answers[at] == nil { // some chat has an answer, and chats come first
+		at++
+	}
+	question, err := chat.Conversations[at].Served(model)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, servedTimeout)
+	defer cancel()
+	answer, err := w.caller.Post(ctx, "/v1/chat/completions", question)
+	if err != nil {
+		return err
+	}
+	if ids, err := tokenask.ReadTokens(answer, "prompt_token_ids"); err == nil {
+		if !slices.Equal(ids, h.answers[at]) {
+			h.unserved = fmt.Sprintf("%s makes other tokens of a chat than POST /v1/chat/completions does", h.form.Name)
+		}
+		return nil
+	}
+	var said struct {
+		Usage struct {
+			Prompt int `json:"prompt_tokens"`
+		} `json:"usage"`
+	}
+	if err := json.Unmarshal(answer, &said, tokenask.ReadOptions); err != nil {
+		return errors.New("POST /v1/chat/completions: the answer is no JSON object")
+	}
+	if said.Usage.Prompt != len(h.answers[at]) {
+		h.unserved = fmt.Sprintf("%s makes %d tokens of a chat of which POST /v1/chat/completions makes %d", h.form.Name, len(h.answers[at]), said.Usage.Prompt)
+	}
+	return nil
+}

@@ -1,0 +1,279 @@
+package render
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/chat"
+	"github.com/warmpath/warmpath/internal/llmapi"
+	"github.com/warmpath/warmpath/internal/tokenask"
+)
+
+// model is what is kept of a model beyond one look. Guarded by Manager.mu, save counts.
+type model struct {
+	files    *files // nil: none known
+	differed bool   // some engine made other tokens than these files do
+	counts   *counts
+}
+
+// counts are of one model since it came.
+type counts struct {
+	requests, exact, told                     atomic.Uint64
+	asked, cached, late, failed, full, checks atomic.Uint64
+	mismatches                                atomic.Uint64
+	sampled, pointed                          atomic.Int64 // when, in nanoseconds since 1970
+	turn                                      atomic.Uint32
+}
+
+// view is what requests for one model go by. It never changes.
+type view struct {
+	name         string
+	mode         Mode
+	why          string
+	source       string
+	own          *own // nil: not at hand or not proven
+	proof        proof
+	calendar     calendar
+	form         *tokenask.Form // of all engines that can be asked; nil where they differ or there are none
+	engines      []*worker      // that can be asked and say the same
+	chats, texts bool           // what they can be asked about
+	checked      time.Time
+	workers      []WorkerState
+	counts       *counts
+}
+
+// takes is whether what engines make of such requests is known at all.
+func (v *view) takes(api llmapi.API) bool {
+	return api == llmapi.Chat || api == llmapi.Completions || v.form != nil && v.form.Converts
+}
+
+// filesOf are the files of a model, read: those that are configured, else those that this or an earlier worker named, if they are here.
+func (m *Manager) filesOf(name string, w *worker) *files {
+	path, configured := m.o.Files[name]
+	if !configured {
+		path = readable(w.target.ModelPath)
+	}
+	m.mu.Lock()
+	md := m.model(name)
+	if md.files != nil && md.differed && w.heard == nil { // a worker that is new may have come with new files
+		delete(m.files, md.files.fileKey)
+		md.files, md.differed = nil, false
+	}
+	if md.files == nil && path != "" {
+		md.files = m.file(fileKey{path, name})
+	}
+	f := md.files
+	m.mu.Unlock()
+	if f == nil {
+		return nil
+	}
+	f.load(&m.o)
+	if f.err == nil || configured || path == "" || path == f.path {
+		return f
+	}
+	m.mu.Lock()
+	md.files = m.file(fileKey{path, name})
+	f = md.files
+	m.mu.Unlock()
+	f.load(&m.o)
+	return f
+}
+
+// model and file are called with mu held.
+func (m *Manager) model(name string) *model {
+	if m.models[name] == nil {
+		m.models[name] = &model{counts: &counts{}}
+	}
+	return m.models[name]
+}
+
+func (m *Manager) file(key fileKey) *files {
+	if m.files[key] == nil {
+		m.files[key] = &files{fileKey: key}
+	}
+	return m.files[key]
+}
+
+// look makes the views of all models, and tells the state of each.
+func (m *Manager) look() (map[string]*view, []State) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	serving := map[string][]*worker{}
+	for _, id := range slices.Sorted(maps.Keys(m.workers)) {
+		w := m.workers[id]
+		for _, name := range w.names() {
+			serving[name] = append(serving[name], w)
+		}
+	}
+	views := map[string]*view{}
+	var states []State
+	for _, name := range slices.Sorted(maps.Keys(serving)) {
+		views[name] = m.view(name, serving[name])
+		states = append(states, views[name].state())
+	}
+	for _, id := range slices.Sorted(maps.Keys(m.workers)) { // other names of the same
+		for _, model := range m.workers[id].target.Models {
+			for _, name := range append(model.Aliases[:len(model.Aliases):len(model.Aliases)], model.ID) {
+				of := model.ID
+				if model.Parent != "" {
+					of = model.Parent
+				}
+				if v := views[of]; v != nil && views[name] == nil {
+					views[name] = v
+				}
+			}
+		}
+	}
+	maps.DeleteFunc(m.models, func(name string, _ *model) bool { return serving[name] == nil })
+	maps.DeleteFunc(m.files, func(_ fileKey, f *files) bool {
+		return !slices.ContainsFunc(slices.Collect(maps.Values(m.models)), func(md *model) bool { return md.files == f })
+	})
+	return views, states
+}
+
+// view is that of one model and the workers that serve it.
+func (m *Manager) view(name string, workers []*worker) *view {
+	md := m.model(name)
+	v := &view{name: name, counts: md.counts, mode: Approximate}
+	var doubts, silent []string // what speaks against our own tokens, and who does not answer
+	var agree, differ int
+	same := true
+	for _, w := range workers {
+		s := WorkerState{ID: w.target.ID}
+		switch {
+		case w.heard == nil && w.err == nil:
+			s.Why = "it is being asked"
+		case w.heard == nil:
+			s.Why = w.err.Error()
+			silent = append(silent, w.target.ID+": "+s.Why)
+		default:
+			s.Form = w.heard.form.Name
+			v.engines = append(v.engines, w)
+			v.checked = later(v.checked, w.heard.at)
+			same = same && w.heard.digest == v.engines[0].heard.digest
+			if doubt, judged := m.weigh(v, md, w, agree); doubt != "" {
+				differ++
+				s.Why = doubt
+				doubts = append(doubts, w.target.ID+": "+doubt)
+			} else if judged {
+				agree++
+				s.Agrees = true
+			}
+		}
+		v.workers = append(v.workers, s)
+	}
+	md.differed = differ > 0
+	v.offer(same)
+	if agree > 0 && differ == 0 {
+		v.mode, v.own = Exact, md.files.own
+		v.source = md.files.path
+	} else if len(v.engines) > 0 && same && (v.chats || v.texts) {
+		v.mode, v.source = EngineSide, v.engines[0].target.ID
+	}
+	v.why = m.because(v, md, doubts, silent, same)
+	return v
+}
+
+// weigh takes what one engine says about our own tokens into the view: what speaks against them, "" when nothing does, and whether it was
+// asked about these files at all. agree counts those that spoke for them before.
+func (m *Manager) weigh(v *view, md *model, w *worker, agree int) (doubt string, judged bool) {
+	if md.files == nil || md.files.own == nil {
+		return "", false
+	}
+	verdict, judged := w.verdicts[md.files]
+	if !judged {
+		w.again() // these files became the model's after it was asked
+		return "", false
+	}
+	p := verdict.proof
+	p.wrong = append(slices.Clone(p.wrong), w.live...)
+	p.texts = p.texts && !w.liveText
+	p.chats = p.chats && !slices.Contains(p.wrong, 0)
+	chats, texts := w.heard.offers()
+	switch {
+	case w.liveWhy != "" && !p.chats:
+		return w.liveWhy, true
+	case chats && !p.chats && md.files.own.model.Template != nil, !chats && texts && !p.texts, verdict.agreed == 0:
+		if verdict.first == "" {
+			verdict.first = "it answers too few conversations to show anything"
+		}
+		return verdict.first, true
+	}
+	if agree == 0 {
+		v.proof, v.calendar = p, verdict.calendar
+	} else {
+		v.proof, v.calendar = v.proof.and(p), v.calendar.common(verdict.calendar)
+	}
+	return "", true
+}
+
+// offer is what all engines that answer can be asked about for requests, where they agree with each other.
+func (v *view) offer(same bool) {
+	if len(v.engines) == 0 || !same {
+		v.engines = nil
+		return
+	}
+	v.form, v.chats, v.texts = v.engines[0].heard.form, true, true
+	for _, w := range v.engines {
+		chats, texts := w.heard.offers()
+		v.chats, v.texts = v.chats && chats, v.texts && texts
+		if w.heard.form.Blind != 0 {
+			v.form = w.heard.form // the least telling one counts
+		}
+	}
+}
+
+// because is a sentence on why the mode is what it is, with what would make it better.
+func (m *Manager) because(v *view, md *model, doubts, silent []string, same bool) string {
+	what := "no files of the model are known (flag --tokenizer " + v.name + "=PATH)"
+	if path, configured := m.o.Files[v.name]; configured {
+		what = fmt.Sprintf("nothing has shown yet that the files in %s are right", path)
+	}
+	switch {
+	case md.files != nil && md.files.err != nil:
+		what = fmt.Sprintf("the files in %s cannot be used: %v", md.files.path, md.files.err)
+	case len(doubts) > 0:
+		what = fmt.Sprintf("the files in %s make other tokens than the engine: %s; name the files that it was started with (flag --tokenizer %s=PATH)", md.files.path, doubts[0], v.name)
+	case md.files != nil && v.mode != Exact:
+		what = fmt.Sprintf("nothing has shown yet that the files in %s are right", md.files.path)
+	}
+	switch v.mode {
+	case Exact:
+		if md.files.own.model.Template == nil {
+			return fmt.Sprintf("the tokens of %s are the engine's, but chats are not made into prompts here: %s", md.files.path, md.files.own.model.TemplateWhy)
+		}
+		if odd := gaps(v.proof); len(odd) > 0 {
+			return "engines make the same tokens of the built-in conversations, except in requests with " + strings.Join(odd, ", ")
+		}
+		return "engines make the same tokens of the built-in conversations"
+	case EngineSide:
+		return "an engine is asked for each new prompt: " + what
+	}
+	switch {
+	case len(v.workers) > 0 && len(silent) == len(v.workers):
+		return what + "; and no worker can be asked (" + silent[0] + ")"
+	case !same:
+		return what + "; and workers make different tokens of the same conversations: serve one build of the model under one name"
+	}
+	return what
+}
+
+// gaps are the features of requests that stay without proof.
+func gaps(p proof) []string {
+	open := ^p.proven & (chat.Strange - 1)
+	for _, w := range p.wrong {
+		open |= w
+	}
+	return open.Words()
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
