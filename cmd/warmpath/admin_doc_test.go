@@ -15,11 +15,11 @@ func TestThePageOfTheAdminPortNamesEveryFieldAndState(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(text)
-	for _, kind := range []any{workerState{}, routerState{}, indexState{}, logState{}, sched.Decision{}, sched.Row{}} {
+	for _, kind := range []any{workerState{}, routerState{}, indexState{}, logState{}, eventState{}, modeState{}, sched.Decision{}, sched.Row{}} {
 		of := reflect.TypeOf(kind)
 		for i := range of.NumField() {
 			name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
-			if name == "-" || name == "index" || name == "decision_log" {
+			if name == "-" || name == "index" || name == "event_index" || name == "decision_log" {
 				continue
 			}
 			if !strings.Contains(page, "`"+name+"`") && !strings.Contains(page, "."+name+"`") {

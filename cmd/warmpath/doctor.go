@@ -28,6 +28,9 @@ It sends at most three small chat requests to each worker (about 100 tokens or f
 a stream, the same prompt again to see what is cached, and a long answer whose client leaves at its first token.
 --no-requests leaves them out.
 
+Whether prompts can be matched exactly is seen as serve would see it: engines are asked for the tokens of some built-in conversations,
+which are compared with those of the model's own files (--tokenizer), and their cache events are listened to (--events).
+
 Without --worker and --config the usual ports of this machine are looked at. Exit code: 0 nothing is broken, 1 something is.`
 
 const doctorExample = `  warmpath doctor --worker http://gpu-1:8000 --worker http://gpu-2:8000
@@ -51,6 +54,7 @@ func doctorCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.fleet.file, "config", "", "configuration file (YAML) whose workers are looked at")
 	flags.StringArrayVar(&f.fleet.workers, "worker", nil, "address of an engine, http://host:port; repeat for more")
+	f.fleet.exactFlags(cmd)
 	flags.BoolVar(&f.asJSON, "json", false, "print the findings as JSON")
 	flags.BoolVar(&f.noRequests, "no-requests", false, "send no chat requests: only what engines say of themselves is seen")
 	flags.DurationVar(&f.timeout, "timeout", checkup.DefaultOptions().Timeout, "how long one chat request may take")
@@ -86,7 +90,9 @@ func runDoctor(cmd *cobra.Command, f doctorFlags) error {
 	for _, w := range c.Workers {
 		workers = append(workers, checkup.Worker{ID: w.ID, URL: w.URL, Key: string(w.Key), Model: w.Model, Ranks: w.Ranks, GPUMetrics: w.GPUMetrics, GPUs: w.GPUList()})
 	}
-	found := sumUp(checkup.All(cmd.Context(), workers, o))
+	reports := checkup.All(cmd.Context(), workers, o)
+	addExact(cmd.Context(), c, reports)
+	found := sumUp(reports)
 	if f.asJSON {
 		out := json.NewEncoder(cmd.OutOrStdout())
 		out.SetIndent("", "  ")

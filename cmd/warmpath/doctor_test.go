@@ -26,22 +26,25 @@ func doctor(t *testing.T, want int, args ...string) examined {
 }
 
 // simulated is the address of a simulated engine, as `warmpath worker` runs it, slow enough to be looked at while it answers.
-func simulated(t *testing.T) string {
+func simulated(t *testing.T, flags ...string) string {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	read, write := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		ended <- workerCLI(ctx, write, "--port", "0", "--time-scale", "0.2")
+		ended <- workerCLI(ctx, write, append([]string{"--port", "0", "--time-scale", "0.2"}, flags...)...)
 		write.Close()
 	}()
 	t.Cleanup(func() { stop(); <-ended })
-	line, err := bufio.NewReader(read).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
+	for lines := bufio.NewReader(read); ; {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, url, ok := strings.Cut(strings.TrimSpace(line), " on "); ok {
+			return url
+		}
 	}
-	_, url, _ := strings.Cut(strings.TrimSpace(line), " on ")
-	return url
 }
 
 func levels(t *testing.T, e examined, worker int) map[string]string {
@@ -67,6 +70,21 @@ func TestDoctorFindsTheSimulatedEngineGood(t *testing.T) {
 	}
 	if quiet := doctor(t, exitOK, "--worker", url, "--no-requests"); quiet.Requests != 0 || levels(t, quiet, 0)["stream"] != "unseen" {
 		t.Errorf("%+v", quiet)
+	}
+}
+
+func TestDoctorTellsHowFarAWorkerCanBeKnownExactly(t *testing.T) {
+	heard := simulated(t, "--kv-events", "tcp://127.0.0.1:0", "--replay", "tcp://127.0.0.1:0")
+	alone := simulated(t, "--kv-events", "tcp://127.0.0.1:0")
+	found := doctor(t, exitOK, "--worker", heard, "--worker", alone, "--worker", simulated(t))
+	for worker, want := range []string{"full", "partly", "none"} {
+		if parts := levels(t, found, worker); parts["cache events"] != want || parts["tokens"] != "partly" {
+			t.Errorf("worker %d: cache events are %s, want %s; tokens are %s", worker, parts["cache events"], want, parts["tokens"])
+		}
+	}
+	quiet := doctor(t, exitOK, "--worker", heard, "--events", "off")
+	if parts := levels(t, quiet, 0); parts["cache events"] != "none" {
+		t.Errorf("with --events off: %v", parts)
 	}
 }
 

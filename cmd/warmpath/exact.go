@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/warmpath/warmpath/internal/kvevent"
 	"github.com/warmpath/warmpath/internal/kvfeed"
 	"github.com/warmpath/warmpath/internal/kvindex"
+	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/render"
 	"github.com/warmpath/warmpath/internal/telemetry"
@@ -35,8 +37,14 @@ type exactMode struct {
 }
 
 func (r *router) wireExact() *exactMode {
-	c := r.cfg.Exact
-	m := &exactMode{r: r, book: truth.New(truth.DefaultOptions()), told: map[string]exact.Worker{}}
+	m := exactParts(r.cfg.Exact, r.seed, r.log)
+	m.r = r
+	return m
+}
+
+// exactParts makes the parts, which serve and doctor have alike.
+func exactParts(c config.Exact, seed prefix.Seed, log *slog.Logger) *exactMode {
+	m := &exactMode{book: truth.New(truth.DefaultOptions()), told: map[string]exact.Worker{}}
 	m.client = &http.Client{
 		Transport:     &http.Transport{MaxIdleConnsPerHost: c.TokensMax, IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: 64 << 10, DisableCompression: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // it would take keys elsewhere
@@ -46,14 +54,14 @@ func (r *router) wireExact() *exactMode {
 	if template == config.EventsAuto || template == config.EventsOff {
 		template = ""
 	}
-	m.feeds = kvfeed.New(m.index, kvfeed.Options{Seed: r.seed, Template: template, Client: m.client, Log: r.log})
+	m.feeds = kvfeed.New(m.index, kvfeed.Options{Seed: seed, Template: template, Client: m.client, Log: log})
 	files := map[string]string{}
 	for _, t := range c.Tokenizers {
 		files[t.Model] = t.Path
 	}
-	m.render = render.New(render.Options{Seed: r.seed, Files: files, Deadline: c.TokensTimeout, InFlightMax: c.TokensMax,
-		CacheBytes: int(c.CacheBytesMax), Client: m.client, Log: r.log})
-	m.finder = exact.New(exact.Options{Seed: r.seed, Tokens: m.render.Tokens, Index: m.index})
+	m.render = render.New(render.Options{Seed: seed, Files: files, Deadline: c.TokensTimeout, InFlightMax: c.TokensMax,
+		CacheBytes: int(c.CacheBytesMax), Client: m.client, Log: log})
+	m.finder = exact.New(exact.Options{Seed: seed, Tokens: m.render.Tokens, Index: m.index})
 	return m
 }
 
@@ -64,9 +72,9 @@ func (m *exactMode) Close() {
 	m.client.CloseIdleConnections()
 }
 
-// tells is whether a worker is one whose cache events are looked for.
-func (m *exactMode) tells(w config.Worker, engine string) bool {
-	switch m.r.cfg.Exact.Events {
+// tellsEvents is whether a worker is one whose cache events are looked for.
+func tellsEvents(setting string, w config.Worker, engine string) bool {
+	switch setting {
 	case config.EventsOff:
 		return w.Events != ""
 	case config.EventsAuto:
@@ -84,7 +92,7 @@ func (m *exactMode) follow(t telemetry.Target, i fleet.Info) {
 	}
 	m.render.Follow(render.Target{ID: t.ID, URL: t.URL, Key: t.Key, Engine: i.Engine, Models: i.Models, ModelPath: i.Path, Incarnation: t.Incarnation})
 	w := m.r.configured[t.ID]
-	if i.BlockTokens <= 0 || !m.tells(w, i.Engine) {
+	if i.BlockTokens <= 0 || !tellsEvents(m.r.cfg.Exact.Events, w, i.Engine) {
 		return
 	}
 	rank := -1

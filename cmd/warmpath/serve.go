@@ -83,12 +83,17 @@ func serveCommand() *cobra.Command {
 	flags.BoolVar(&f.pprof, "pprof", false, "serve Go profiles on the admin port, under /debug/pprof/")
 	flags.BoolVar(&f.noInject, "no-inject-usage", false, "leave stream_options alone: streams pass byte for byte, and those whose client does not ask for usage are not metered")
 	flags.StringVar(&f.stateDir, "state-dir", "", "folder of the installation's secret (default: the user's state folder)")
-	flags.StringArrayVar(&f.tokenizers, "tokenizer", nil, "a model's own files, MODEL=PATH: a folder, tokenizer.json, a .gguf file or a Hugging Face cache; repeat for more")
-	flags.StringVar(&f.events, "events", d.Exact.Events, "cache events of engines: auto (vLLM is asked where), off, or where, such as tcp://{host}:5557")
+	f.exactFlags(cmd)
 	cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(sched.PolicyNames(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.MarkFlagFilename("config", "yaml", "yml")
 	return cmd
+}
+
+// exactFlags are those that serve and doctor have alike.
+func (f *serveFlags) exactFlags(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&f.tokenizers, "tokenizer", nil, "a model's own files, MODEL=PATH: a folder, tokenizer.json, a .gguf file or a Hugging Face cache; repeat for more")
+	cmd.Flags().StringVar(&f.events, "events", config.Default().Exact.Events, "cache events of engines: auto (vLLM is asked where), off, or where, such as tcp://{host}:5557")
 }
 
 // config is the file, changed by the flags that were given, checked as a whole.

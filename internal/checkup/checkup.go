@@ -57,6 +57,8 @@ type Report struct {
 	Verdict  string  `json:"verdict"` // good, improvable, broken
 	Requests int     `json:"requests_sent"`
 	Checks   []Check `json:"checks"`
+
+	Info fleet.Info `json:"-"` // what the engine says of itself
 }
 
 // The verdicts on a worker.
@@ -139,12 +141,18 @@ func one(ctx context.Context, w Worker, o Options) Report {
 		p.run(ctx)
 		r.Requests = p.sent
 	}
-	r.Engine, r.Version = s.info.Engine, s.info.Version
+	r.Engine, r.Version, r.Info = s.info.Engine, s.info.Version, s.info
 	for _, m := range s.info.Models {
 		r.Models = append(r.Models, Model{m.ID, m.ContextMax})
 	}
 	r.Checks = s.checks()
 	return r.judged()
+}
+
+// Add puts further checks to the report, and judges it anew.
+func (r *Report) Add(checks ...Check) {
+	r.Checks = append(r.Checks, checks...)
+	*r = r.judged()
 }
 
 // judged sums the checks up.

@@ -36,6 +36,8 @@ type WorkerState struct {
 	Form   string `json:"asked_by,omitempty"` // how it is asked; "" it cannot be
 	Agrees bool   `json:"agrees"`             // it makes the same tokens as the model's files
 	Why    string `json:"why,omitempty"`      // why not
+
+	Pending bool `json:"pending,omitempty"` // it has not answered yet
 }
 
 func (v *view) state() State {

@@ -15,9 +15,8 @@ import (
 
 // model is what is kept of a model beyond one look. Guarded by Manager.mu, save counts.
 type model struct {
-	files    *files // nil: none known
-	differed bool   // some engine made other tokens than these files do
-	counts   *counts
+	files  *files // nil: none known
+	counts *counts
 }
 
 // counts are of one model since it came.
@@ -59,9 +58,9 @@ func (m *Manager) filesOf(name string, w *worker) *files {
 	}
 	m.mu.Lock()
 	md := m.model(name)
-	if md.files != nil && md.differed && w.heard == nil { // a worker that is new may have come with new files
+	if md.files != nil && md.files.changed() {
 		delete(m.files, md.files.fileKey)
-		md.files, md.differed = nil, false
+		md.files = nil
 	}
 	if md.files == nil && path != "" {
 		md.files = m.file(fileKey{path, name})
@@ -146,7 +145,7 @@ func (m *Manager) view(name string, workers []*worker) *view {
 		s := WorkerState{ID: w.target.ID}
 		switch {
 		case w.heard == nil && w.err == nil:
-			s.Why = "it is being asked"
+			s.Why, s.Pending = "it is being asked", true
 		case w.heard == nil:
 			s.Why = w.err.Error()
 			silent = append(silent, w.target.ID+": "+s.Why)
@@ -166,12 +165,14 @@ func (m *Manager) view(name string, workers []*worker) *view {
 		}
 		v.workers = append(v.workers, s)
 	}
-	md.differed = differ > 0
 	v.offer(same)
 	if agree > 0 && differ == 0 {
-		v.mode, v.own = Exact, md.files.own
-		v.source = md.files.path
-	} else if len(v.engines) > 0 && same && (v.chats || v.texts) {
+		v.own, v.source = md.files.own, md.files.path
+	}
+	switch {
+	case v.own != nil && (v.proof.chats || v.own.model.Template == nil && !v.chats):
+		v.mode = Exact
+	case v.chats || v.texts && v.own == nil:
 		v.mode, v.source = EngineSide, v.engines[0].target.ID
 	}
 	v.why = m.because(v, md, doubts, silent, same)
@@ -238,14 +239,15 @@ func (m *Manager) because(v *view, md *model, doubts, silent []string, same bool
 		what = fmt.Sprintf("the files in %s cannot be used: %v", md.files.path, md.files.err)
 	case len(doubts) > 0:
 		what = fmt.Sprintf("the files in %s make other tokens than the engine: %s; name the files that it was started with (flag --tokenizer %s=PATH)", md.files.path, doubts[0], v.name)
-	case md.files != nil && v.mode != Exact:
+	case v.own != nil && v.own.model.Template == nil:
+		what = fmt.Sprintf("with the files in %s texts become tokens here, chats do not: %s", v.source, v.own.model.TemplateWhy)
+	case v.own != nil:
+		what = fmt.Sprintf("the files in %s are shown to be right for texts, not for chats, about which the engine says nothing or too little", md.files.path)
+	case md.files != nil:
 		what = fmt.Sprintf("nothing has shown yet that the files in %s are right", md.files.path)
 	}
 	switch v.mode {
 	case Exact:
-		if md.files.own.model.Template == nil {
-			return fmt.Sprintf("the tokens of %s are the engine's, but chats are not made into prompts here: %s", md.files.path, md.files.own.model.TemplateWhy)
-		}
 		if odd := gaps(v.proof); len(odd) > 0 {
 			return "engines make the same tokens of the built-in conversations, except in requests with " + strings.Join(odd, ", ")
 		}

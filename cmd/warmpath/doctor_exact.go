@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/checkup"
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/kvevent"
+	"github.com/warmpath/warmpath/internal/kvfeed"
+	"github.com/warmpath/warmpath/internal/prefix"
+	"github.com/warmpath/warmpath/internal/render"
+)
+
+// exactLookMax is how long doctor waits for engines to tell their tokens and to be heard of on their event sockets.
+const exactLookMax = 15 * time.Second
+
+// addExact looks how far each worker can be known exactly: with the same parts as serve, for as long as the look takes. Workers that are
+// broken are left alone.
+func addExact(ctx context.Context, c config.Config, reports []checkup.Report) {
+	ctx, cancel := context.WithTimeout(ctx, exactLookMax)
+	defer cancel()
+	m := exactParts(c.Exact, prefix.NewSeed([]byte("doctor")), slog.New(slog.DiscardHandler))
+	defer m.Close()
+	byID := map[string]config.Worker{}
+	for _, w := range c.Workers {
+		byID[w.ID] = w
+	}
+	followed := map[string]bool{} // true: for its events too
+	for i := range reports {
+		r := &reports[i]
+		if w, base := byID[r.ID], modelOf(r); r.Verdict != checkup.VerdictBroken && base != "" {
+			m.render.Follow(render.Target{ID: r.ID, URL: r.URL, Key: string(w.Key), Engine: r.Engine, Models: r.Info.Models, ModelPath: r.Info.Path, Incarnation: 1})
+			followed[r.ID] = r.Info.BlockTokens > 0 && tellsEvents(c.Exact.Events, w, r.Engine)
+			if followed[r.ID] {
+				m.feeds.Follow(kvfeed.Target{ID: r.ID, URL: r.URL, Key: string(w.Key), Slot: i, Incarnation: 1, Rank: -1, Model: base, Engine: r.Engine, Events: w.Events, Replay: w.Replay})
+			}
+		}
+	}
+	for ctx.Err() == nil && !m.settledDown(followed) {
+		pause(ctx, drainPoll)
+	}
+	tokens, feeds := m.render.States(), m.feeds.Statuses()
+	for i := range reports {
+		r := &reports[i]
+		if events, ok := followed[r.ID]; ok {
+			r.Add(tokensCheck(tokens, r.ID), eventsCheck(feeds, r, events))
+		}
+	}
+}
+
+func modelOf(r *checkup.Report) string {
+	for _, m := range r.Info.Models {
+		if m.Parent == "" {
+			return m.ID
+		}
+	}
+	return ""
+}
+
+// settledDown says that every worker was asked for tokens, and heard of on its events or not at all.
+func (m *exactMode) settledDown(followed map[string]bool) bool {
+	asked := map[string]bool{}
+	for _, s := range m.render.States() {
+		for _, w := range s.Workers {
+			asked[w.ID] = !w.Pending
+		}
+	}
+	heard := map[string]bool{}
+	for _, f := range m.feeds.Statuses() {
+		heard[f.ID] = f.Error != "" || f.State == kvevent.Exact || f.State == kvevent.Partial
+	}
+	for id, events := range followed {
+		if !asked[id] || events && !heard[id] {
+			return false
+		}
+	}
+	return true
+}
+
+func tokensCheck(states []render.State, id string) checkup.Check {
+	c := checkup.Check{Part: "tokens", Level: checkup.Unseen, Found: "the engine was not asked in time"}
+	for _, s := range states {
+		for _, w := range s.Workers {
+			if w.ID != id {
+				continue
+			}
+			switch s.Mode {
+			case render.Exact:
+				return checkup.Check{Part: "tokens", Level: checkup.Full, Found: "worked out here from " + s.Source + ", proven by " + w.Form}
+			case render.EngineSide:
+				return checkup.Check{Part: "tokens", Level: checkup.Partly, Found: "told by the engine, " + w.Form, Without: s.Why}
+			}
+			return checkup.Check{Part: "tokens", Level: checkup.None, Found: "not known", Without: "prompts are matched by their bytes: " + s.Why}
+		}
+	}
+	return c
+}
+
+// eventsGains says what has an engine publish cache events.
+var eventsGains = map[string]string{
+	"vllm":         `start vllm serve with --kv-events-config '{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://*:5557","replay_endpoint":"tcp://*:5558"}'`,
+	"sglang":       `start SGLang with --kv-events-config '{"publisher":"zmq","endpoint":"tcp://*:5557","replay_endpoint":"tcp://*:5558"}', and set --events tcp://{host}:5557`,
+	"tensorrt-llm": "set kv_cache_config.event_buffer_max_size above 0 in the engine's options",
+}
+
+func eventsCheck(feeds []kvfeed.Status, r *checkup.Report, looked bool) checkup.Check {
+	const assumed = "it is taken to have cached what it was sent"
+	c := checkup.Check{Part: "cache events", Level: checkup.None, Found: "not looked for", Without: assumed}
+	if r.Engine == "sglang" && !looked {
+		c.Gain = eventsGains[r.Engine]
+	}
+	for _, f := range feeds {
+		if f.ID != r.ID {
+			continue
+		}
+		c.Found = f.Source.Endpoint
+		switch {
+		case f.Error != "":
+			c.Found, c.Gain = f.Error, eventsGains[r.Engine]
+		case f.Source.Replay == "" && !f.Source.Polled:
+			c.Level, c.Without = checkup.Partly, "what is missed cannot be asked for again: after each gap "+assumed+", until its cache has turned over"
+			c.Gain = "a replay endpoint beside it (vLLM: replay_endpoint in --kv-events-config)"
+		default:
+			c.Level, c.Without = checkup.Full, ""
+			if f.Source.Replay != "" {
+				c.Found += ", replayed at " + f.Source.Replay
+			}
+		}
+	}
+	return c
+}
