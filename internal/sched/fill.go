@@ -26,21 +26,15 @@ func (s *Scheduler) filled(c *candidate, j *judgement) {
 	}
 }
 
-// pressures works out for each candidate how much was put into its cache lately, for its size, and the least of it.
-func (s *Scheduler) pressures(j *judgement) {
-	j.gentlest = math.Inf(1)
-	for i := range s.cands {
-		c := &s.cands[i]
-		if c.pressure = 0; !c.scored() {
-			continue
-		}
-		if capacity := float64(c.worker.KVTokensMax()); capacity > 0 {
-			c.pressure = s.slot(c.worker).filled / capacity
-			j.capacity += capacity
-		}
-		if c.out == in {
-			j.gentlest = min(j.gentlest, c.pressure)
-		}
+// presses works out how much was put into a candidate's cache lately, for its size, and the least of it so far.
+func (s *Scheduler) presses(c *candidate, j *judgement) {
+	c.pressure = 0
+	if capacity := float64(c.worker.KVTokensMax()); capacity > 0 {
+		c.pressure = s.slot(c.worker).filled / capacity
+		j.capacity += capacity
+	}
+	if c.out == in {
+		j.gentlest = min(j.gentlest, c.pressure)
 	}
 }
 

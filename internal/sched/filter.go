@@ -75,8 +75,8 @@ func (s *Scheduler) filter(now time.Time, req *Request) error {
 	if contextMax > 0 && req.PromptTokens > contextSlack*contextMax {
 		return &ErrContext{Model: req.Model, PromptTokens: req.PromptTokens, ContextMax: contextMax}
 	}
-	left, standing := 0, false
-	s.doubted = false
+	standing := false
+	s.doubted, s.softs = false, softs{level: bits.UintSize}
 	for i := range s.cands {
 		c := &s.cands[i]
 		if c.out == outModel {
@@ -84,15 +84,17 @@ func (s *Scheduler) filter(now time.Time, req *Request) error {
 		}
 		stands := c.worker.Standing()
 		standing = standing || stands
-		if c.out = hard(now, c, req, contextMax); c.out == in {
-			left++
-			s.doubted = s.doubted || !stands
+		if c.out = hard(now, c, req, contextMax); c.out != in {
+			*c = candidate{worker: c.worker, out: c.out, contextMax: c.contextMax}
+			continue
 		}
+		s.doubted = s.doubted || !stands
+		s.softs.look(now, c, req)
 	}
-	if left == 0 && !standing {
-		left = s.recall()
+	if s.softs.left == 0 && !standing {
+		s.recall(now, req)
 	}
-	if left == 0 {
+	if s.softs.left == 0 {
 		return &ErrNoWorker{Model: req.Model, Why: s.census()}
 	}
 	return nil
@@ -104,12 +106,14 @@ func (s *Scheduler) serving(workers []*fleet.Worker, req *Request) (contextMax i
 	known, unknown, unlimited := false, false, false
 	for i, w := range workers {
 		c := &s.cands[i]
-		*c = candidate{worker: w}
 		var ok bool
 		if c.contextMax, ok = serves(w, req); !ok {
-			c.out = outModel
+			*c = candidate{worker: w, out: outModel}
 			unknown = unknown || !w.ModelsKnown()
 			continue
+		}
+		if c.out = in; c.worker != w { // written only when it changed: all else of a candidate is worked out anew before it is read
+			c.worker = w
 		}
 		known = true
 		contextMax = max(contextMax, c.contextMax)
@@ -172,14 +176,13 @@ func hard(now time.Time, c *candidate, req *Request, contextMax int) verdict {
 }
 
 // recall lets the ejected back in when removals or draining took the last worker that stood.
-func (s *Scheduler) recall() (left int) {
+func (s *Scheduler) recall(now time.Time, req *Request) {
 	for i := range s.cands {
 		if c := &s.cands[i]; c.out == outEjected {
 			c.out = in
-			left++
+			s.softs.look(now, c, req)
 		}
 	}
-	return left
 }
 
 // refuse is the error for a model that nobody serves.
@@ -216,23 +219,30 @@ func (s *Scheduler) census() string {
 	return strings.Join(parts, ", ")
 }
 
+// softs is what the soft filters say of those that passed the hard ones.
+type softs struct {
+	left, flights int   // candidates, and requests in flight there
+	any           uint8 // the soft filters that put out anybody
+	level         int   // of the candidate that fails least: the highest filter that must be relaxed
+}
+
+// look takes a candidate's load, and asks the soft filters.
+func (f *softs) look(now time.Time, c *candidate, req *Request) {
+	c.load = c.worker.Load(now)
+	c.soft = soft(now, c, req)
+	f.left++
+	f.flights += c.load.InFlight
+	f.any |= c.soft
+	f.level = min(f.level, bits.Len8(c.soft))
+}
+
 // soften applies the soft filters, each relaxed before nobody is left, the first of the verdicts first. It returns those relaxed.
-func (s *Scheduler) soften(now time.Time, req *Request) string {
-	flights, left := 0, 0
-	for i := range s.cands {
-		if c := &s.cands[i]; c.out == in {
-			c.load = c.worker.Load(now)
-			flights += c.load.InFlight
-			left++
-		}
+func (s *Scheduler) soften(req *Request) string {
+	if !req.Generates {
+		s.crowd()
 	}
-	share := crowdShare*float64(flights)/float64(left) + crowdSlack
-	level := bits.UintSize
-	for i := range s.cands {
-		if c := &s.cands[i]; c.out == in {
-			c.soft = soft(now, c, req, share)
-			level = min(level, bits.Len8(c.soft))
-		}
+	if s.softs.any == 0 {
+		return ""
 	}
 	var relaxed uint8
 	for i := range s.cands {
@@ -240,7 +250,7 @@ func (s *Scheduler) soften(now time.Time, req *Request) string {
 		if c.out != in {
 			continue
 		}
-		if n := bits.Len8(c.soft); n > level {
+		if n := bits.Len8(c.soft); n > s.softs.level {
 			c.out = softened + verdict(n)
 			continue
 		}
@@ -258,11 +268,27 @@ func (s *Scheduler) soften(now time.Time, req *Request) string {
 	return strings.Join(names, ", ")
 }
 
-// soft returns a bit for each soft filter that would put the candidate out, outAnswer's the lowest. Waiting for room is a matter of
-// score; the room filter wants only a prompt that could ever fit, and no more than a whole cache's worth waiting. What a request that
-// generates nothing costs beyond its prefill is not known (a reranker, a transcription), so no score would spread a crowd of them: share,
-// the most in flight that is fair, does.
-func soft(now time.Time, c *candidate, req *Request, share float64) (bit uint8) {
+// crowd is the soft filter of those that have more than their share in flight. What a request that generates nothing costs beyond its
+// prefill is not known (a reranker, a transcription), so no score would spread a crowd of them: the most in flight that is fair does.
+func (s *Scheduler) crowd() {
+	share := crowdShare*float64(s.softs.flights)/float64(s.softs.left) + crowdSlack
+	s.softs.level = bits.UintSize
+	for i := range s.cands {
+		c := &s.cands[i]
+		if c.out != in {
+			continue
+		}
+		if float64(c.load.InFlight) > share {
+			c.soft |= 1 << (outCrowd - outAnswer)
+			s.softs.any |= c.soft
+		}
+		s.softs.level = min(s.softs.level, bits.Len8(c.soft))
+	}
+}
+
+// soft returns a bit for each soft filter but crowd that would put the candidate out, outAnswer's the lowest. Waiting for room is a matter
+// of score; the room filter wants only a prompt that could ever fit, and no more than a whole cache's worth waiting.
+func soft(now time.Time, c *candidate, req *Request) (bit uint8) {
 	w, l := c.worker, &c.load
 	if c.contextMax > 0 && req.PromptTokens+req.MaxTokens > c.contextMax {
 		bit |= 1
@@ -272,9 +298,6 @@ func soft(now time.Time, c *candidate, req *Request, share float64) (bit uint8) 
 	}
 	if most := w.InFlightMax(); most > 0 && l.InFlight >= most {
 		bit |= 1 << (outFull - outAnswer)
-	}
-	if !req.Generates && float64(l.InFlight) > share {
-		bit |= 1 << (outCrowd - outAnswer)
 	}
 	if w.IsBusy(now) {
 		bit |= 1 << (outBusy - outAnswer)

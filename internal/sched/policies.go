@@ -68,17 +68,19 @@ func (s *Scheduler) least(warm *Request, score func(*candidate) float64, seconds
 		}
 	}
 	bound += max(seconds, share*math.Abs(bound))
+	s.ties = s.ties[:0]
 	for i := range s.cands {
-		c := &s.cands[i]
-		c.tied = c.out == in && !(c.score > bound)
+		if c := &s.cands[i]; c.out == in && !(c.score > bound) {
+			s.ties = append(s.ties, int32(i))
+		}
 	}
 	if warm != nil {
 		s.prefer(warm.PromptTokens, seconds, share)
 	}
 	chosen, equals, fewest := 0, 0, math.Inf(1)
-	for i := range s.cands {
+	for _, i := range s.ties {
 		c := &s.cands[i]
-		if !c.tied || c.inFlight > fewest {
+		if c.inFlight > fewest {
 			continue
 		}
 		if c.inFlight < fewest {
@@ -86,7 +88,7 @@ func (s *Scheduler) least(warm *Request, score func(*candidate) float64, seconds
 		}
 		equals++
 		if s.chance.IntN(equals) == 0 {
-			chosen = i
+			chosen = int(i)
 		}
 	}
 	return chosen
@@ -100,36 +102,40 @@ func (s *Scheduler) least(warm *Request, score func(*candidate) float64, seconds
 func (s *Scheduler) prefer(tokens int, seconds, share float64) {
 	j := judgement{tokens: tokens}
 	longest, fastest, gentlest, lightest := 0, math.MaxInt, math.Inf(1), math.Inf(1)
-	for i := range s.cands {
-		if c := &s.cands[i]; c.tied {
-			longest = max(longest, c.cached)
+	s.tied(func(c *candidate) bool { longest = max(longest, c.cached); return true })
+	s.tied(func(c *candidate) bool {
+		if j.clearly(longest, c.cached) {
+			return false
 		}
-	}
-	for i := range s.cands {
-		if c := &s.cands[i]; c.tied {
-			if c.tied = !j.clearly(longest, c.cached); c.tied {
-				fastest = min(fastest, c.loaded)
-			}
+		fastest = min(fastest, c.loaded)
+		return true
+	})
+	s.tied(func(c *candidate) bool {
+		if j.clearly(c.loaded, fastest) {
+			return false
 		}
-	}
-	for i := range s.cands {
-		if c := &s.cands[i]; c.tied {
-			if c.tied = !j.clearly(c.loaded, fastest); c.tied {
-				gentlest = min(gentlest, c.pressure)
-			}
+		gentlest = min(gentlest, c.pressure)
+		return true
+	})
+	s.tied(func(c *candidate) bool {
+		if !s.without.has(Age) && !(c.pressure <= gentlest) {
+			return false
 		}
-	}
-	for i := range s.cands {
-		if c := &s.cands[i]; c.tied {
-			if c.tied = s.without.has(Age) || c.pressure <= gentlest; c.tied {
-				lightest = min(lightest, c.burden)
-			}
-		}
-	}
+		lightest = min(lightest, c.burden)
+		return true
+	})
 	lightest += max(seconds, share*lightest)
-	for i := range s.cands {
-		if c := &s.cands[i]; c.tied {
-			c.tied = !(c.burden > lightest)
+	s.tied(func(c *candidate) bool { return !(c.burden > lightest) })
+}
+
+// tied keeps of the tied those for which it is true.
+func (s *Scheduler) tied(keep func(*candidate) bool) {
+	n := 0
+	for _, i := range s.ties {
+		if keep(&s.cands[i]) {
+			s.ties[n] = i
+			n++
 		}
 	}
+	s.ties = s.ties[:n]
 }

@@ -171,6 +171,8 @@ type Scheduler struct {
 	cands   []candidate
 	depth   []int32
 	doubted bool // a candidate that is in was put out, and its time is up
+	softs   softs
+	ties    []int32 // candidates with the least score, see least
 
 	slots    []slot
 	turn     uint64
@@ -243,7 +245,7 @@ func (s *Scheduler) place(now time.Time, req *Request) (Decision, *fleet.Reserva
 	if err := s.filter(now, req); err != nil {
 		return Decision{Policy: s.policy}, nil, err
 	}
-	relaxed := s.soften(now, req)
+	relaxed := s.soften(req)
 	j := s.judge(req)
 	s.score(j)
 	chosen, reason := s.choose(now, req)

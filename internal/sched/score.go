@@ -26,31 +26,30 @@ const (
 	slowerShare = 0.1
 )
 
-// candidate is one worker before one request.
+// candidate is one worker before one request. With hundreds of them a choice waits for their memory, so what is looked at together lies
+// together, and each is passed over as few times as can be: filtered, held against the prompt, weighed, and chosen from.
 type candidate struct {
-	worker     *fleet.Worker
-	out        verdict
-	soft       uint8
+	worker   *fleet.Worker
+	score    float64
+	inFlight float64
+	cached   int     // h: leading tokens of the prompt that it holds
+	loaded   int     // tokens of cached that come from slower memory
+	pressure float64 // what was put into its cache lately for its size, see Scheduler.filled
+	burden   float64 // the part of total that is due to others there, 0 on an idle worker
+	out      verdict
+	soft     uint8
+	byEvents bool // cached is told
+
+	uncached   int // u
 	contextMax int // of the requested model there; 0 unknown
 	load       fleet.Load
-	sharedKey  uint64 // of the last block it holds
-	blocks     int32  // leading blocks of the prompt that it holds
-	cached     int    // h: the same in tokens
-	uncached   int    // u
-	told       int    // h by the worker's own word, -1 when it said nothing
-	byEvents   bool   // cached is told
-	loaded     int    // tokens of cached that come from slower memory
-	inFlight   float64
+	sharedKey  uint64  // of the last block it holds
+	blocks     int32   // cached in blocks of the prompt's bytes
+	told       int     // h by the worker's own word, -1 when it said nothing
 	booking    float64 // w without the floor of a step: those that wait share the step
 	others     float64 // part of the time to the first token that is neither queued prefill nor its own
 
-	pressure float64 // what was put into its cache lately for its size, see Scheduler.filled
-
 	queued, waitPrice, prefill, delay, price, decode, batch, displaced, total float64
-
-	burden float64 // the part of total that is due to others there, 0 on an idle worker
-	score  float64
-	tied   bool // with the least score
 }
 
 // scored reports whether the candidate passed the hard filters: those that a soft one put out are scored too, to be explained.
@@ -114,19 +113,26 @@ func (s *Scheduler) judge(req *Request) judgement {
 	if s.seen.count == seenWeight && j.reuse < reuseLittle {
 		j.unguarded = reuseLittle / max(j.reuse, 1e-9)
 	}
-	s.match(req, &j)
-	s.pressures(&j)
+	j.gentlest = math.Inf(1)
+	s.match(req)
 	var known, left, flights, contexts float64
 	for i := range s.cands {
-		if c := &s.cands[i]; c.out == in {
-			left++
-			flights += float64(c.load.InFlight)
-			contexts += float64(c.load.ContextTokens)
-			if c.load.ForeignKnown {
-				known++
-				j.running += float64(c.load.ForeignRunning)
-				j.waiting += float64(c.load.ForeignWaiting)
-			}
+		c := &s.cands[i]
+		if !c.scored() {
+			continue
+		}
+		s.holds(c, req, &j)
+		s.presses(c, &j)
+		if c.out != in {
+			continue
+		}
+		left++
+		flights += float64(c.load.InFlight)
+		contexts += float64(c.load.ContextTokens)
+		if c.load.ForeignKnown {
+			known++
+			j.running += float64(c.load.ForeignRunning)
+			j.waiting += float64(c.load.ForeignWaiting)
 		}
 	}
 	foreign := j.running + j.waiting
@@ -160,34 +166,32 @@ func (s *Scheduler) expect(req *Request) float64 {
 // outputTokensDefault is the expected answer where nothing estimates it.
 const outputTokensDefault = 256
 
-// match says of each candidate how much of the prompt it holds, in tokens: matched bytes in proportion, whole blocks of its engine,
-// and never the last token, which every engine computes anew.
-func (s *Scheduler) match(req *Request, j *judgement) {
-	chain := req.Chain
+// match asks which leading blocks of the prompt each worker is assumed to hold.
+func (s *Scheduler) match(req *Request) {
 	s.depth = s.depth[:0]
 	if req.Held != nil {
 		s.depth = append(s.depth, req.Held...)
-	} else if s.index != nil && len(chain.Keys) > 0 {
-		s.depth = s.index.Match(chain, s.depth)
+	} else if s.index != nil && len(req.Chain.Keys) > 0 {
+		s.depth = s.index.Match(req.Chain, s.depth)
 	}
+}
+
+// holds says how much of the prompt a candidate holds, in tokens: matched bytes in proportion, whole blocks of its engine, and never the
+// last token, which every engine computes anew.
+func (s *Scheduler) holds(c *candidate, req *Request, j *judgement) {
+	chain := &req.Chain
 	whole := max(req.Bytes, chain.Bytes())
-	for i := range s.cands {
-		c := &s.cands[i]
-		if !c.scored() {
-			continue
-		}
-		c.cached, c.blocks, c.sharedKey = 0, 0, 0
-		if n := c.worker.Slot; n < len(s.depth) && s.depth[n] > 0 && whole > 0 {
-			c.blocks = min(s.depth[n], int32(len(chain.Keys)))
-			last := int(c.blocks) - 1
-			c.sharedKey = uint64(chain.Keys[last])
-			c.cached = int(int64(j.tokens) * int64(chain.Ends[last]) / int64(whole))
-			c.cached = wholeBlocks(c.cached, j.tokens, c.worker.BlockTokens())
-		}
-		s.byEvents(c, req, j)
-		c.uncached = j.tokens - c.cached
-		j.bestMatched = max(j.bestMatched, c.cached)
+	c.cached, c.blocks, c.sharedKey = 0, 0, 0
+	if n := c.worker.Slot; n < len(s.depth) && s.depth[n] > 0 && whole > 0 {
+		c.blocks = min(s.depth[n], int32(len(chain.Keys)))
+		last := int(c.blocks) - 1
+		c.sharedKey = uint64(chain.Keys[last])
+		c.cached = int(int64(j.tokens) * int64(chain.Ends[last]) / int64(whole))
+		c.cached = wholeBlocks(c.cached, j.tokens, c.worker.BlockTokens())
 	}
+	s.byEvents(c, req, j)
+	c.uncached = j.tokens - c.cached
+	j.bestMatched = max(j.bestMatched, c.cached)
 }
 
 // score works out every term of the default rule for every candidate, whatever the policy, so that rows can be compared.
