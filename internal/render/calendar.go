@@ -5,22 +5,30 @@ import (
 	"time"
 )
 
-// calendar is what is known of an engine's clock, for templates that print the date: the zones, as seconds ahead of UTC, in which it may
-// be. A zone is told from another only when their dates differ, so there are many at first, and fewer from day to day.
+// calendar is what is known of an engine's clock, for templates that print the date: the zones, as times ahead of UTC, in which it may be.
+// A zone is told from another only when their dates differ, so there are many at first, and fewer from midnight to midnight.
 type calendar struct {
 	dated bool
 	zones []time.Duration
 }
 
-// Zones are from 12 hours behind UTC to 14 ahead, in quarters of an hour.
-const (
-	zoneFirst = -12 * time.Hour
-	zoneLast  = 14 * time.Hour
-	zoneStep  = 15 * time.Minute
-)
+// zones are those of the world, in summer and winter: whole hours from 12 behind UTC to 14 ahead, and those between.
+var zones = func() (all []time.Duration) {
+	for hour := -12; hour <= 14; hour++ {
+		all = append(all, time.Duration(hour)*time.Hour)
+	}
+	for _, minutes := range []int{-570, -210, -150, 210, 270, 330, 345, 390, 525, 570, 630, 765, 825} {
+		all = append(all, time.Duration(minutes)*time.Minute)
+	}
+	return all
+}()
 
-// clockSkew is how far an engine's clock may be off: around midnight its date is not known for so long.
-const clockSkew = time.Minute
+// clockSkew is how far an engine's clock may be off: around midnight its date is not known for so long. Then it is asked, no more often
+// than every dateEvery.
+const (
+	clockSkew = 10 * time.Second
+	dateEvery = 10 * time.Second
+)
 
 // day is a date, as a time at that date's noon.
 func day(t time.Time) time.Time {
@@ -46,18 +54,18 @@ func (c calendar) at(now time.Time) (when time.Time, ok bool) {
 }
 
 // zonesAt are the zones in which it is that day now.
-func zonesAt(now, that time.Time) (zones []time.Duration) {
-	for zone := zoneFirst; zone <= zoneLast; zone += zoneStep {
+func zonesAt(now, that time.Time) (those []time.Duration) {
+	for _, zone := range zones {
 		if day(now.Add(zone)) == that {
-			zones = append(zones, zone)
+			those = append(those, zone)
 		}
 	}
-	return zones
+	return those
 }
 
 // daysAt are the dates that there are somewhere now.
 func daysAt(now time.Time) []time.Time {
-	return slices.CompactFunc([]time.Time{day(now.Add(zoneFirst)), day(now), day(now.Add(zoneLast))}, time.Time.Equal)
+	return slices.CompactFunc([]time.Time{day(now.Add(-12 * time.Hour)), day(now), day(now.Add(14 * time.Hour))}, time.Time.Equal)
 }
 
 // narrowed is c with what was seen now: the zones that both allow, or those seen now where the engine's clock was set since.

@@ -69,10 +69,10 @@ func (m *Manager) check(v *view, a chat.Request, name string, question []byte, o
 	})
 }
 
-// again has an engine asked about the conversations because its date is not known, at most once in SampleEvery.
+// again has an engine asked about the conversations because its date is not known.
 func (m *Manager) again(v *view, now time.Time) {
 	last := v.counts.pointed.Load()
-	if len(v.engines) == 0 || now.UnixNano()-last < int64(m.o.SampleEvery) || !v.counts.pointed.CompareAndSwap(last, now.UnixNano()) {
+	if len(v.engines) == 0 || now.UnixNano()-last < int64(dateEvery) || !v.counts.pointed.CompareAndSwap(last, now.UnixNano()) {
 		return
 	}
 	for _, w := range v.engines {

@@ -2,10 +2,12 @@ package render
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/chat"
@@ -58,20 +60,51 @@ type fileKey struct{ path, model string }
 // files are read once, by whoever needs them first.
 type files struct {
 	fileKey
-	read sync.Once
-	own  *own // nil: err says why
-	err  error
+	read  sync.Once
+	own   *own // nil: err says why
+	err   error
+	stamp atomic.Pointer[string] // of the files as they were read
 }
 
 func (f *files) load(o *Options) {
 	f.read.Do(func() {
+		stamp := stampOf(f.path, nil)
+		defer func() { f.stamp.Store(&stamp) }()
 		model, err := o.Load(f.path, f.model)
 		if err != nil {
 			f.err = err
 			return
 		}
+		stamp = stampOf(f.path, model)
 		f.own = &own{model: model, exact: prompt.NewExact(o.Seed, model.Tokenizer, prompt.ExactOptions{CacheBytes: o.CacheBytes})}
 	})
+}
+
+// changed is whether the files are other ones than those which were read: an engine may have returned with them.
+func (f *files) changed() bool {
+	was := f.stamp.Load()
+	if was == nil {
+		return false // they are being read
+	}
+	var model *modelfile.Model
+	if f.own != nil {
+		model = f.own.model
+	}
+	return stampOf(f.path, model) != *was
+}
+
+// stampOf tells versions of files apart.
+func stampOf(path string, model *modelfile.Model) (stamp string) {
+	paths := []string{path}
+	if model != nil {
+		paths = append(paths, model.Path, model.TemplatePath)
+	}
+	for _, p := range paths {
+		if info, err := os.Stat(p); err == nil {
+			stamp += fmt.Sprint(info.Size(), info.ModTime().UnixNano(), " ")
+		}
+	}
+	return stamp
 }
 
 // readable is the path of a model's files that an engine named, if it is one on this machine: a folder or a file by its full path, or a

@@ -216,7 +216,7 @@ func (m *Manager) keep() {
 // engine-side at most Options.Deadline. Where ok is false they are not known, and into is returned as it came.
 func (m *Manager) Tokens(ctx context.Context, ask Ask, into []uint32) (ids []uint32, ok bool) {
 	v := (*m.views.Load())[ask.Model]
-	if v == nil || !v.takes(ask.API) {
+	if v == nil || !v.takes(ask.API) || !ask.Req.TokenIDs && v.own == nil && len(v.engines) == 0 {
 		return into, false
 	}
 	a, err := chat.Read(ask.API, ask.Req, ask.Body)

@@ -49,6 +49,26 @@ func TestAModelIsExactOnceItsEngineMakesTheSameTokens(t *testing.T) {
 	}
 }
 
+func TestAnEngineThatKeepsItsRenderingShutIsAskedInItsOtherWay(t *testing.T) {
+	for _, status := range []int{http.StatusForbidden, http.StatusNotFound, http.StatusNotImplemented} {
+		dir := house(t, chatML)
+		e := newTeller(t, dir)
+		e.fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+			shut := strings.HasSuffix(r.URL.Path, "/render")
+			if shut {
+				w.WriteHeader(status)
+			}
+			return shut
+		}
+		s := start(t, func(o *Options) { o.Files = map[string]string{"m": dir} })
+		s.Follow(e.target("a", "vllm"))
+		s.mode(Exact)
+		if e.count("/v1/chat/completions/render") != 1 {
+			t.Errorf("status %d: asked %d times", status, e.count("/v1/chat/completions/render"))
+		}
+	}
+}
+
 func TestAMismatchNamesTheFirstDifferenceAndStepsTheModelDown(t *testing.T) {
 	dir := house(t, chatML)
 	e := newTeller(t, house(t, strings.Replace(chatML, "{% for", "{{ 'x' }}{% for", 1)+"!"))

@@ -2,6 +2,7 @@ package render
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"sync"
 	"time"
@@ -17,7 +18,7 @@ type side struct {
 	m    *Manager
 	root prefix.Key // of questions' keys
 
-	mu       sync.Mutex
+	mu       sync.Mutex // Manager.mu may be taken while it is held
 	underWay map[prefix.Key]*call
 	memory   memory
 }
@@ -32,38 +33,38 @@ func newSide(m *Manager) *side {
 	return &side{m: m, root: m.o.Seed.Root([]byte("question")), underWay: map[prefix.Key]*call{}, memory: newMemory(m.o.CacheBytes)}
 }
 
+// questionBytesMax bounds the requests that engines are asked about: two million tokens.
+const questionBytesMax = 8 << 20
+
 // rememberFor bounds the age of what is remembered: a template may print the date. Midnight comes at a quarter of an hour in every zone, so
 // within one nothing changes.
 const rememberFor = 15 * time.Minute
 
 // tokens appends what an engine makes of a request, told within the deadline or remembered.
 func (s *side) tokens(ctx context.Context, v *view, a chat.Request, name string, into []uint32) (ids []uint32, ok bool) {
-	if len(v.engines) == 0 || a.Chat != nil && (!v.chats || a.Features&(v.form.Blind|chat.Strange) != 0) || a.Chat == nil && !v.texts {
+	if len(v.engines) == 0 || a.Bytes > questionBytesMax || a.Chat != nil && (!v.chats || a.Features&(v.form.Blind|chat.Strange) != 0) || a.Chat == nil && !v.texts {
 		return into, false
 	}
+	timer := time.NewTimer(s.m.o.Deadline)
+	defer timer.Stop()
 	question, err := a.Question(name)
 	if err != nil {
 		return into, false
 	}
 	now := s.m.o.Now()
-	key := s.m.o.Seed.Next(s.root, append(question, byte(now.Unix()/int64(rememberFor.Seconds())), btoi(a.Chat != nil)))
-	c := s.begin(v, a, name, question, key, now)
+	quarter := binary.LittleEndian.AppendUint64(nil, uint64(now.Unix()/int64(rememberFor.Seconds())))
+	key := s.m.o.Seed.Next(s.m.o.Seed.Next(s.root, quarter), question)
+	c := s.begin(v, a, question, key, now)
 	if c == nil {
 		return into, false
 	}
-	timer := time.NewTimer(s.m.o.Deadline)
-	defer timer.Stop()
 	select {
 	case <-c.done:
-	default:
-		select {
-		case <-c.done:
-		case <-timer.C:
-			v.counts.late.Add(1)
-			return into, false
-		case <-ctx.Done():
-			return into, false
-		}
+	case <-timer.C:
+		v.counts.late.Add(1)
+		return into, false
+	case <-ctx.Done():
+		return into, false
 	}
 	if c.ids == nil {
 		return into, false
@@ -71,15 +72,8 @@ func (s *side) tokens(ctx context.Context, v *view, a chat.Request, name string,
 	return append(into, c.ids...), true
 }
 
-func btoi(b bool) byte {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 // begin finds the question under way or answered, or asks it. nil: it is not asked now.
-func (s *side) begin(v *view, a chat.Request, name string, question []byte, key prefix.Key, now time.Time) *call {
+func (s *side) begin(v *view, a chat.Request, question []byte, key prefix.Key, now time.Time) *call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if ids := s.memory.get(key); ids != nil {
@@ -100,7 +94,7 @@ func (s *side) begin(v *view, a chat.Request, name string, question []byte, key 
 		return nil
 	}
 	c := &call{done: make(chan struct{})}
-	if !s.m.spawn(func() { s.ask(c, v, w, a, name, question, key) }) {
+	if !s.m.spawn(func() { s.ask(c, v, w, a, question, key) }) {
 		return nil
 	}
 	s.underWay[key] = c
@@ -120,7 +114,7 @@ func (v *view) pick(now time.Time) *worker {
 }
 
 // ask asks one engine and remembers what it tells, however late.
-func (s *side) ask(c *call, v *view, w *worker, a chat.Request, name string, question []byte, key prefix.Key) {
+func (s *side) ask(c *call, v *view, w *worker, a chat.Request, question []byte, key prefix.Key) {
 	ctx, cancel := context.WithTimeout(s.m.ctx, s.m.o.LateMax)
 	defer cancel()
 	began := s.m.o.Now()

@@ -57,9 +57,13 @@ func (m *Manager) filesOf(name string, w *worker) *files {
 		path = readable(w.target.ModelPath)
 	}
 	m.mu.Lock()
+	was := m.model(name).files
+	m.mu.Unlock()
+	changed := was != nil && was.changed()
+	m.mu.Lock()
 	md := m.model(name)
-	if md.files != nil && md.files.changed() {
-		delete(m.files, md.files.fileKey)
+	if changed && md.files == was {
+		delete(m.files, was.fileKey)
 		md.files = nil
 	}
 	if md.files == nil && path != "" {
