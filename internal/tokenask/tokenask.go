@@ -118,9 +118,10 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("POST %s: status %d", e.Path, e.Status)
 }
 
-// Absent is whether the engine has no such endpoint.
+// Absent is whether the engine has no such endpoint, or keeps it shut: vLLM answers 403 for those that --enable-scale-out opens, and has
+// others that it answers.
 func (e *StatusError) Absent() bool {
-	return e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed || e.Status == http.StatusNotImplemented || e.Status/100 == 3
+	return e.Status == http.StatusNotFound || e.Status == http.StatusForbidden || e.Status == http.StatusMethodNotAllowed || e.Status == http.StatusNotImplemented || e.Status/100 == 3
 }
 
 func (e *StatusError) Keyless() bool {
