@@ -19,9 +19,10 @@ import (
 
 // Options of a rendering.
 type Options struct {
-	Now    time.Time // what strftime_now prints
-	Limits jinjalib.Limits
-	Expect int // about how many bytes the output will have, to save copies; 0 where that is not known
+	Now        time.Time // what strftime_now prints
+	Limits     jinjalib.Limits
+	ASCIISpace bool // strip and trim take off ASCII white space only, as llama.cpp does
+	Expect     int  // about how many bytes the output will have, to save copies; 0 where that is not known
 }
 
 // Template is parsed. Any number of goroutines may render it at once.
@@ -50,6 +51,9 @@ func (t *Template) Dated() bool { return t.dated }
 // Render writes the template with values for its names, which are those of pyvalue.
 func (t *Template) Render(values map[string]any, o Options) (string, error) {
 	r := &run{Run: jinjalib.NewRun(o.Now, o.Limits), out: &strings.Builder{}}
+	if o.ASCIISpace {
+		r.ASCIISpace()
+	}
 	r.out.Grow(max(0, min(o.Expect, jinjalib.DefaultLimits().Bytes)))
 	root := &scope{names: make(map[string]any, len(values)+4)}
 	for key, v := range values {

@@ -38,7 +38,7 @@ func allFilters() map[string]filter {
 			if err != nil {
 				return nil, err
 			}
-			return strip(s, a, true, true)
+			return r.strip(s, a, true, true)
 		},
 		"replace": func(r *Run, of any, a Arguments) (any, error) {
 			s, err := r.Str(of)

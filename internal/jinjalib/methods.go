@@ -12,9 +12,9 @@ import (
 
 // methods of strings and dicts. Those that change a value are forbidden in the sandbox, and missing here.
 var methods = map[string]func(r *Run, of any, a Arguments) (any, error){
-	"strip":  func(r *Run, of any, a Arguments) (any, error) { return strip(of, a, true, true) },
-	"lstrip": func(r *Run, of any, a Arguments) (any, error) { return strip(of, a, true, false) },
-	"rstrip": func(r *Run, of any, a Arguments) (any, error) { return strip(of, a, false, true) },
+	"strip":  func(r *Run, of any, a Arguments) (any, error) { return r.strip(of, a, true, true) },
+	"lstrip": func(r *Run, of any, a Arguments) (any, error) { return r.strip(of, a, true, false) },
+	"rstrip": func(r *Run, of any, a Arguments) (any, error) { return r.strip(of, a, false, true) },
 	"upper":  func(r *Run, of any, _ Arguments) (any, error) { return r.made(strings.ToUpper(of.(string))) },
 	"lower":  func(r *Run, of any, _ Arguments) (any, error) { return r.made(strings.ToLower(of.(string))) },
 	"title":  func(r *Run, of any, _ Arguments) (any, error) { return r.made(titled(of.(string))) },
@@ -120,9 +120,9 @@ func one(a Arguments) (string, error) {
 	return "", errors.New("one string is wanted")
 }
 
-func strip(of any, a Arguments, left, right bool) (any, error) {
+func (r *Run) strip(of any, a Arguments, left, right bool) (any, error) {
 	text := of.(string)
-	in := jinjalex.Space
+	in := r.space
 	if chars := a.get(0, "chars", nil); chars != nil {
 		set, ok := chars.(string)
 		if !ok {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/jinjalex"
 	"github.com/warmpath/warmpath/internal/pyvalue"
 )
 
@@ -37,6 +38,12 @@ type Run struct {
 	bytes   int
 	calls   int
 	filters map[string]filter // all of them, for map
+	space   func(rune) bool   // what strip and trim take off
+}
+
+// ASCIISpace lets strip and trim take off ASCII white space only, as llama.cpp does.
+func (r *Run) ASCIISpace() {
+	r.space = func(c rune) bool { return c == ' ' || c >= '\t' && c <= '\r' }
 }
 
 // NewRun begins one; now is what strftime_now prints.
@@ -51,7 +58,7 @@ func NewRun(now time.Time, l Limits) Run {
 	if l.Calls <= 0 {
 		l.Calls = d.Calls
 	}
-	return Run{now: now, steps: l.Steps, bytes: l.Bytes, calls: l.Calls, filters: filters}
+	return Run{now: now, steps: l.Steps, bytes: l.Bytes, calls: l.Calls, filters: filters, space: jinjalex.Space}
 }
 
 // Enter counts a call within calls; Leave must follow where it gives no error.

@@ -37,6 +37,8 @@ type Files struct {
 	Chat    string            // the template
 	ToolUse string            // another one for requests with tools; "" for none
 	Special map[string]string // special tokens by their names: bos_token, eos_token, ...
+
+	ASCIISpace bool // strip and trim take off ASCII white space only, as in llama.cpp
 }
 
 // specialNames are the tokens that templates are given by name.
@@ -92,6 +94,7 @@ type Template struct {
 	chat, toolUse *jinja.Template
 	special       map[string]string
 	parts         bool
+	asciiSpace    bool
 }
 
 // Load parses the templates. Its error names what is not known here.
@@ -103,7 +106,7 @@ func Load(f Files, format Format) (*Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Template{chat: chat, toolUse: chat, special: f.Special, parts: format == Parts || format == Auto && chat.WalksContent()}
+	t := &Template{chat: chat, toolUse: chat, special: f.Special, asciiSpace: f.ASCIISpace, parts: format == Parts || format == Auto && chat.WalksContent()}
 	if f.ToolUse != "" {
 		if t.toolUse, err = jinja.Parse(f.ToolUse); err != nil {
 			return nil, fmt.Errorf("template for tools: %w", err)
@@ -167,7 +170,7 @@ func (t *Template) RenderRequest(req *pyvalue.Dict, bytes int, now time.Time) (s
 	if tools != nil {
 		which = t.toolUse
 	}
-	text, err := which.Render(values, jinja.Options{Now: now, Expect: bytes + bytes/16})
+	text, err := which.Render(values, jinja.Options{Now: now, ASCIISpace: t.asciiSpace, Expect: bytes + bytes/16})
 	if err != nil || !proceed {
 		return text, err
 	}

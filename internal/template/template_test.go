@@ -33,6 +33,8 @@ func TestMessagesAndToolsReachTheTemplateAsVLLMHandsThemOver(t *testing.T) {
 		`{"role": "user", "content": [{"type": "text", "text": "a"}]}{"role": "tool", "content": "r", "tool_call_id": "i"}nullTrue5<s>`)
 	f(Text, `{"messages":[{"role":"assistant","content":null,"reasoning":"r","tool_calls":[{"id":"1","function":{"name":"f","arguments":"{\"b\":1.50,\"a\":2}"}},{"function":{"arguments":"{"}}]}],"add_generation_prompt":false}`,
 		`{"role": "assistant", "content": "", "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": {"b": 1.5, "a": 2}}}, {"function": {"arguments": {}}}], "reasoning": "r", "reasoning_content": "r"}nullFalse<s>`)
+	f(Text, `{"messages":[{"role":"assistant","content":"a","reasoning_content":"r"}]}`,
+		`{"role": "assistant", "content": "a", "reasoning": "r", "reasoning_content": "r"}nullTrue<s>`)
 	f(Text, `{"messages":[],"tools":[{"function":{"strict":true,"parameters":{"z":1,"a":2},"name":"f"},"type":"function"}]}`,
 		`[{"type": "function", "function": {"name": "f", "description": null, "parameters": {"z": 1, "a": 2}, "strict": true}}]True<s>`)
 }
@@ -45,6 +47,19 @@ func TestTheFormatOfContentsIsFoundInTheTemplate(t *testing.T) {
 	} {
 		if got := loaded(t, source, Auto).Parts(); got != want {
 			t.Errorf("%s: %v", source, got)
+		}
+	}
+}
+
+func TestWhatCountsAsWhiteSpaceIsTheEngines(t *testing.T) {
+	for ascii, want := range map[bool]string{false: "a|a\u3000b|", true: "\u3000a\u00a0|a\u3000b|"} {
+		made, err := Load(Files{Chat: `{% for m in messages %}{{ m.content | trim }}|{% endfor %}`, ASCIISpace: ascii}, Text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := "{\"messages\":[{\"role\":\"user\",\"content\":\" \u3000a\u00a0\\n\"},{\"role\":\"user\",\"content\":\"\\ta\u3000b \"}]}"
+		if got, err := made.Render(body, time.Time{}); got != want || err != nil {
+			t.Errorf("ASCII %v: %q %v", ascii, got, err)
 		}
 	}
 }

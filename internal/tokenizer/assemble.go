@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/warmpath/warmpath/internal/joins"
@@ -22,7 +23,7 @@ const (
 )
 
 // Vocabulary is a tokenizer in parts, for files that are no tokenizer.json, and with llama.cpp's meaning: what has no token vanishes, but
-// keeps its neighbours from joining; of merges that repeat the first one counts; nothing is normalised.
+// keeps its neighbours from joining; of merges that repeat the first one counts; nothing is normalised; characters are those of Unicode 15.1.
 type Vocabulary struct {
 	Tokens         []string // by id, spelt as in tokenizer.json
 	Kinds          []Kind   // by id; those beyond its end are Normal
@@ -74,7 +75,7 @@ func (m *model) enterAll(tokens []string) error {
 
 func (t *Tokenizer) byMerges(v Vocabulary) error {
 	m := &t.model
-	t.pre.byteLevel, m.byteLevel, m.gaps, m.ignoreMerges = true, true, true, v.IgnoreMerges
+	t.pre.byteLevel, t.pre.older, m.byteLevel, m.gaps, m.ignoreMerges = true, true, true, true, v.IgnoreMerges
 	for _, regex := range v.Split {
 		cut, err := words.Parse(regex)
 		if err != nil {
@@ -195,14 +196,14 @@ func (t *Tokenizer) addKinds(v Vocabulary) error {
 	return nil
 }
 
-// overlapping finds two tokens of which one ends as the other begins; "" when there are none. Tokens that repeat one and the same byte
-// are cut the same either way.
+// overlapping finds two tokens of which one ends as the other begins; "" when there are none. Tokens that repeat one and the same
+// character are cut the same either way.
 func overlapping(tokens []addedToken) (a, b string) {
-	begins := map[string]string{} // proper prefix to one that has it and is not all of one byte
+	begins := map[string]string{} // proper prefix to one that has it and is not all of one character
 	plain := map[string]string{}  // the same for those that are
 	for _, t := range tokens {
 		into := begins
-		if sameBytes(t.Content) {
+		if sameRunes(t.Content) {
 			into = plain
 		}
 		for i := 1; i < len(t.Content); i++ {
@@ -215,7 +216,7 @@ func overlapping(tokens []addedToken) (a, b string) {
 			if other := begins[end]; other != "" && other != t.Content {
 				return t.Content, other
 			}
-			if other := plain[end]; other != "" && !sameBytes(t.Content) {
+			if other := plain[end]; other != "" && !sameRunes(t.Content) {
 				return t.Content, other
 			}
 		}
@@ -223,11 +224,7 @@ func overlapping(tokens []addedToken) (a, b string) {
 	return "", ""
 }
 
-func sameBytes(s string) bool {
-	for i := range len(s) {
-		if s[i] != s[0] {
-			return false
-		}
-	}
-	return true
+func sameRunes(s string) bool {
+	_, n := utf8.DecodeRuneInString(s)
+	return s == strings.Repeat(s[:n], len(s)/n)
 }

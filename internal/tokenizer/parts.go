@@ -133,6 +133,7 @@ type preTokenizer struct {
 	prefixSpace bool // a blank goes before text that has none
 	meta        *metaspace
 	stages      []stage // each cuts the pieces of the one before
+	older       bool    // as one who knows Unicode 15.1, like llama.cpp
 }
 
 // stage cuts text at the matches of a pattern.

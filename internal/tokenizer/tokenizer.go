@@ -14,6 +14,8 @@ package tokenizer
 import (
 	"strings"
 	"unicode/utf8"
+
+	"github.com/warmpath/warmpath/internal/words"
 )
 
 // Tokenizer is one model's. Any number of goroutines may use it at once.
@@ -200,7 +202,11 @@ func (e *encoder) words(text string, first bool) {
 	if p.prefixSpace && text[0] != ' ' {
 		text = " " + text
 	}
-	e.stage(text, p.stages)
+	look := text
+	if p.older {
+		look = words.Older(text)
+	}
+	e.stage(text, look, p.stages)
 }
 
 // cutBefore makes a word of each text that begins with by.
@@ -217,20 +223,20 @@ func (e *encoder) cutBefore(text, by string) {
 	}
 }
 
-// stage cuts text by the first of the patterns, and what comes of that by the others.
-func (e *encoder) stage(text string, stages []stage) {
+// stage cuts text by the first of the patterns, and what comes of that by the others. The patterns look at another text of the same length.
+func (e *encoder) stage(text, look string, stages []stage) {
 	if len(stages) == 0 {
 		e.parts(text)
 		return
 	}
 	for i := 0; i < len(text); {
-		end, gap := stages[0].Next(text, i)
+		end, gap := stages[0].Next(look, i)
 		switch {
 		case gap && stages[0].dropGaps:
 		case len(stages) == 1:
 			e.word(text[i:end])
 		default:
-			e.stage(text[i:end], stages[1:])
+			e.stage(text[i:end], look[i:end], stages[1:])
 		}
 		i = end
 	}

@@ -62,7 +62,7 @@ var alternatives = map[string]alternative{
 	` ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*`:            {match: signs(space|letter|mark|number, "\r\n")},
 	` ?[\p{P}\p{S}]+[\r\n]*`:                    {match: punctuationRun(punctuation | symbolic)},
 	"[\\p{P}\\$\\+<=>\\^~\\|]+":                 {match: upTo(signDefault, anyNumber), byFirst: true},
-	"[\\p{P}\\$\\+<=>\\^~\\|`]+":                {match: upTo(signDefault|backquote, anyNumber), byFirst: true},
+	"[\\p{P}\\$\\+<=>\\^~\\|`]+":                {match: signsOrBackquote, byFirst: true},
 	`[0-9][0-9][0-9]`:                           {match: threeDigits},
 	` ?[\p{P}[\p{S}--~]]+[\r\n]*`:               {match: punctuationRun(punctuation | symbolicNoTilde)},
 	`[^\r\n\p{L}\p{P}[\p{S}--~]]?[\p{L}\p{M}]+`: {match: leadAndRun(letter|punctuation|symbolicNoTilde, letter|mark)},

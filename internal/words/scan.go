@@ -51,6 +51,22 @@ func contractionASCII(s string, i int) int {
 	return -1
 }
 
+// signsOrBackquote is falcon's class of signs, one or more.
+func signsOrBackquote(s string, i int) int {
+	end := i
+	for end < len(s) {
+		c, n := class(s, end)
+		if c&signDefault == 0 && s[end] != '`' {
+			break
+		}
+		end += n
+	}
+	if end == i {
+		return -1
+	}
+	return end
+}
+
 func threeDigits(s string, i int) int {
 	for n := range 3 {
 		if i+n >= len(s) || s[i+n] < '0' || s[i+n] > '9' {

@@ -27,7 +27,7 @@ const (
 	notASCIILower   // [^a-z], of letters
 	notASCIIUpper   // [^A-Z], of letters
 	signDefault     // \p{P} and $+<=>^~|
-	backquote
+	newer           // than llama.cpp's tables
 )
 
 // derive sets the bits that follow from others.
@@ -51,7 +51,11 @@ func derive(flat []uint16) {
 	for _, c := range "$+<=>^~|" {
 		flat[c] |= signDefault
 	}
-	flat['`'] |= backquote
+	for _, span := range newIn16 {
+		for c := span[0]; c <= span[1]; c++ {
+			flat[c] |= newer
+		}
+	}
 }
 
 // packed is what the reference implementation itself says of every code point, written by scripts/exact/tables.mjs: Go's own tables are of
