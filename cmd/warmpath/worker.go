@@ -38,7 +38,7 @@ like vLLM, takes as long as a real model on real GPUs would, and answers with ma
 Use it to try warmpath, to test a client, or to see what a policy does before a fleet is at stake.
 
 It serves /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/responses, /v1/messages, /v1/models,
-/health, /version and /metrics (vLLM's names). Every answer has the header "Server: warmpath-sim".
+/tokenize, /health, /version and /metrics (vLLM's names). Every answer has the header "Server: warmpath-sim".
 
 Times come from a profile, measured kernels of a model on a GPU:
 %s

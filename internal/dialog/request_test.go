@@ -1,6 +1,10 @@
 package dialog
 
-import "testing"
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
 
 func FuzzNoRequestBreaksAPrompt(f *testing.F) {
 	for _, seed := range []string{
@@ -30,4 +34,39 @@ func FuzzNoRequestBreaksAPrompt(f *testing.F) {
 			t.Error("the same request got two answers")
 		}
 	})
+}
+
+func TestTokenizedIsThePromptThatIsServed(t *testing.T) {
+	f := func(body, want string) {
+		t.Helper()
+		got, err := read(t, body).Tokenized(4096)
+		if err != nil {
+			got = []byte(err.Error())
+		}
+		if string(got) != want {
+			t.Errorf("%s: %s", body, got)
+		}
+	}
+	f(`{"prompt":[7,4294967295,0]}`, `{"count":3,"max_model_len":4096,"tokens":[7,4294967295,0],"token_strs":null}`)
+	f(`{"prompt":"abcd"}`, `{"count":1,"max_model_len":4096,"tokens":[1684234849],"token_strs":null}`)
+	f(`{"prompt":["a","b"]}`, "prompt must be one text, got 2.")
+	f(`{}`, "prompt is required.")
+	f(`{"messages":[{"role":"user","content":"x"}],"continue_final_message":true,"add_generation_prompt":true}`, "Cannot set both `continue_final_message` and `add_generation_prompt` to True.")
+	seen := map[string]string{}
+	for name, more := range map[string]string{
+		"plain": ``, "tools": `,"tools":[{}]`, "settings": `,"chat_template_kwargs":{"a":1}`, "effort": `,"reasoning_effort":"low"`, "documents": `,"documents":[{}]`,
+		"no generation prompt": `,"add_generation_prompt":false`, "continued": `,"continue_final_message":true`,
+	} {
+		body := `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"ho"}]` + more + `}`
+		got, err := read(t, body).Tokenized(4096)
+		r := read(t, body)
+		r.KeepIDs = true
+		if p := r.ChatPrompt(nil, r.Messages, 16); err != nil || !strings.Contains(string(got), fmt.Sprintf(`"count":%d,`, p.Tokens)) || p.Tokens != len(p.IDs) {
+			t.Errorf("%s: %s %v", name, got, err)
+		}
+		if other, twice := seen[string(got)]; twice {
+			t.Errorf("%s and %s are the same prompt", name, other)
+		}
+		seen[string(got)] = name
+	}
 }

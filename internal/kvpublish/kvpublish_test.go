@@ -89,23 +89,38 @@ func (h *house) caughtUp(state kvevent.State) {
 
 // predicted is how many tokens of a request's prompt the index says are cached. One token is always computed.
 func (h *house) predicted(body []byte) int {
+	h.t.Helper()
 	r, err := dialog.Parse(body)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	r.KeepIDs = true
-	p := r.ChatPrompt(nil, r.Messages, blockTokens)
+	ids := h.tokens(body)
 	key := seed.TokenRoot("sim", "")
 	var keys []prefix.Key
-	for i := 0; (i+1)*blockTokens <= len(p.IDs)-1; i++ {
+	for i := 0; (i+1)*blockTokens <= len(ids)-1; i++ {
 		var extra []byte
 		if i == 0 && r.CacheSalt != "" {
 			extra = prefix.AppendExtra(nil, r.CacheSalt)
 		}
-		key = seed.NextTokens(key, p.IDs[i*blockTokens:(i+1)*blockTokens], extra)
+		key = seed.NextTokens(key, ids[i*blockTokens:(i+1)*blockTokens], extra)
 		keys = append(keys, key)
 	}
 	return int(h.index.Match(keys, kvindex.Match{}).Depth[0]) * blockTokens
+}
+
+// tokens are what the engine says that it makes of a request.
+func (h *house) tokens(body []byte) []uint32 {
+	h.t.Helper()
+	resp, err := h.web.Client().Post(h.web.URL+"/tokenize", "application/json", bytes.NewReader(body))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var out struct{ Tokens []uint32 }
+	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil || resp.StatusCode != http.StatusOK {
+		h.t.Fatalf("%s: %v", resp.Status, err)
+	}
+	return out.Tokens
 }
 
 // ask sends a chat and returns what was reported as cached, and the answer.

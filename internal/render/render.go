@@ -15,6 +15,7 @@ import (
 	"maps"
 	"net/http"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -201,8 +202,9 @@ func (m *Manager) keep() {
 		views, states := m.look()
 		m.views.Store(&views)
 		for _, s := range states {
-			if was, known := told[s.Model]; known && was == s.Mode {
-				continue
+			was, known := told[s.Model]
+			if known && was == s.Mode || !known && s.Mode == Approximate && slices.ContainsFunc(s.Workers, func(w WorkerState) bool { return w.Pending }) {
+				continue // nothing new, or nobody has answered yet
 			}
 			told[s.Model] = s.Mode
 			m.o.Log.Info("how the model's tokens are found", "model", s.Model, "mode", string(s.Mode), "why", s.Why)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/warmpath/warmpath/internal/fleet"
@@ -113,3 +114,24 @@ func TestAnEngineWithNothingNewToTellHasNotFailed(t *testing.T) {
 }
 
 func ptr[T any](v T) *T { return &v }
+
+func TestTheModelsPathIsAsTheEngineNamesIt(t *testing.T) {
+	for _, c := range []struct {
+		what    string
+		answers handlers
+		want    string
+	}{
+		{"vLLM", handlers{"/v1/models": says(`{"data":[{"id":"lora","root":"/adapters/l","parent":"m","owned_by":"vllm"},{"id":"m","root":"/models/m","owned_by":"vllm"}]}`), "/version": says(`{"version":"0.32.0"}`)}, "/models/m"},
+		{"SGLang", handlers{"/v1/models": recorded(t, "sglang/models.json"), "/get_server_info": says(`{"model_path":"/m","tokenizer_path":"/t"}`)}, "/t"},
+		{"SGLang that tells its settings to nobody", handlers{"/v1/models": says(`{"data":[{"id":"m","root":"org/m","owned_by":"sglang"}]}`), "/get_server_info": status(404)}, "org/m"},
+		{"llama.cpp", handlers{"/v1/models": recorded(t, "llamacpp/models.json"), "/props": recorded(t, "llamacpp/props.json")}, "SmolLM2-135M-Instruct.Q4_1.gguf"},
+		{"a path that is none", handlers{"/v1/models": says(`{"data":[{"id":"m","root":"/` + strings.Repeat("x", pathBytesMax) + `","owned_by":"vllm"}]}`)}, ""},
+	} {
+		e := NewExaminer(Target{ID: "w", URL: newFake(c.answers).listen(t)}, DefaultOptions())
+		info, err := e.Identify(context.Background())
+		if err != nil || info.Path != c.want {
+			t.Errorf("%s: %.60q %v", c.what, info.Path, err)
+		}
+		e.Close()
+	}
+}
