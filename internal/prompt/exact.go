@@ -1,6 +1,7 @@
 package prompt
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/warmpath/warmpath/internal/prefix"
@@ -51,6 +52,9 @@ const segmentBytes = 96
 // shortSegment is the length in bytes up to which a segment is encoded faster than it is looked up.
 const shortSegment = 24
 
+// bytesEach is how many bytes of text a token stands for at least, in most prompts: so much memory is taken at once.
+const bytesEach = 4
+
 // segmentKey is the hash of a segment's text, its length, and what else its tokens depend on.
 type segmentKey struct {
 	hash  prefix.Key
@@ -76,6 +80,7 @@ func (e *Exact) Tokens(ids []uint32, text string, o tokenizer.Options) []uint32 
 		before, behind = e.tok.Wrapping()
 		ids = append(ids, before...)
 	}
+	ids = slices.Grow(ids, len(text)/bytesEach)
 	var few [64]tokenizer.Segment
 	var buffer []byte
 	for _, s := range e.tok.Segments(few[:0], text, o) {

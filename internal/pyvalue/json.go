@@ -1,8 +1,10 @@
 package pyvalue
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -143,8 +145,9 @@ func ReadJSON(text string) (any, error) {
 }
 
 type reader struct {
-	text string
-	at   int
+	text   string
+	at     int
+	buffer []byte // of strings with escapes
 }
 
 func (r *reader) fail(what string) error { return fmt.Errorf("byte %d is not JSON: %s", r.at, what) }
@@ -288,34 +291,58 @@ func (r *reader) quoted() (string, error) {
 		at += more + 1
 		end = at
 	}
-	var b strings.Builder
-	b.Grow(end)
-	for r.at < len(r.text) {
-		rest := r.text[r.at:]
-		i := strings.IndexAny(rest, `"\`)
-		if i < 0 || rest[i] == '\\' && i+1 == len(rest) {
+	rest = rest[:end+1] // it ends here at the latest
+	if cap(r.buffer) < len(rest) {
+		r.buffer = make([]byte, len(rest))
+	}
+	out, n := r.buffer[:len(rest)], 0 // escapes are longer than what they stand for
+	for from := r.at; r.at-from < len(rest); {
+		i := plain(out[n:], rest[r.at-from:])
+		n += i
+		r.at += i + 1
+		at := r.at - from
+		if at > len(rest) || rest[at-1] == '\\' && at == len(rest) {
 			break
 		}
-		b.WriteString(rest[:i])
-		r.at += i + 1
-		if rest[i] == '"' {
-			return b.String(), nil
+		if rest[at-1] == '"' {
+			return string(out[:n]), nil
 		}
 		r.at++
-		if j := strings.IndexByte(`"\/nrtbf`, rest[i+1]); j >= 0 {
-			b.WriteByte("\"\\/\n\r\t\b\f"[j])
+		if j := strings.IndexByte(`"\/nrtbf`, rest[at]); j >= 0 {
+			out[n] = "\"\\/\n\r\t\b\f"[j]
+			n++
 			continue
 		}
-		if rest[i+1] != 'u' {
+		if rest[at] != 'u' {
 			return "", r.fail("an unknown escape")
 		}
 		char, err := r.escape()
 		if err != nil {
 			return "", err
 		}
-		b.WriteRune(char)
+		n += utf8.EncodeRune(out[n:], char)
 	}
 	return "", r.fail("a string is not closed")
+}
+
+// plain copies s up to the first quote or backslash and returns how much that is. What it writes behind that is of no meaning. Long
+// strings are much of a request, so eight bytes are looked at and copied at once.
+func plain(out []byte, s string) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	i := 0
+	for ; i+8 <= len(s); i += 8 {
+		t := s[i : i+8]
+		x := uint64(t[0]) | uint64(t[1])<<8 | uint64(t[2])<<16 | uint64(t[3])<<24 | uint64(t[4])<<32 | uint64(t[5])<<40 | uint64(t[6])<<48 | uint64(t[7])<<56
+		binary.LittleEndian.PutUint64(out[i:], x)
+		quote, slash := x^ones*'"', x^ones*'\\'
+		if m := ((quote-ones)&^quote | (slash-ones)&^slash) & tops; m != 0 { // the lowest is right, see Warren, Hacker's Delight, 6-1
+			return i + bits.TrailingZeros64(m)>>3
+		}
+	}
+	for ; i < len(s) && s[i] != '"' && s[i] != '\\'; i++ {
+		out[i] = s[i]
+	}
+	return i
 }
 
 // escape reads the digits behind \u, and a second half where they name the first half of a pair.
