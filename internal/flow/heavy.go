@@ -1,0 +1,122 @@
+package flow
+
+import (
+	"fmt"
+	"math"
+)
+
+// HeavyRule says which prefills are heavy and how many of them may run where.
+type HeavyRule struct {
+	// Seconds of predicted prefill from which on a request is heavy; 0: by the multiple of the pool's recent median.
+	Seconds float64
+	// Multiple of the recent median, and FloorSeconds below which nothing is heavy, however short the others are.
+	Multiple     float64
+	FloorSeconds float64
+	// LanesMax is how many heavy prefills may be under way on one worker at one time.
+	LanesMax int
+	// LightMin is how many workers stay without any heavy prefill, where there are more than that.
+	LightMin int
+}
+
+// DefaultHeavyRule takes what is eight times the usual, and half a second at least: a stream that stands still for less is not noticed.
+func DefaultHeavyRule() HeavyRule {
+	return HeavyRule{Multiple: 8, FloorSeconds: 0.5, LanesMax: 1, LightMin: 1}
+}
+
+// Check says what of the rule cannot be.
+func (r HeavyRule) Check() error {
+	switch {
+	case !(r.Seconds >= 0) || math.IsInf(r.Seconds, 0):
+		return fmt.Errorf("requests are heavy from %v s, want 0 or more (setting heavy.seconds)", r.Seconds)
+	case r.Seconds == 0 && !(r.Multiple >= 1 && r.FloorSeconds >= 0):
+		return fmt.Errorf("requests are heavy from %v times the median and %v s; want 1 or more, and 0 or more (settings heavy.multiple, heavy.floor_seconds)", r.Multiple, r.FloorSeconds)
+	case r.LanesMax < 1 || r.LightMin < 0:
+		return fmt.Errorf("%d heavy prefills on one worker and %d workers without; want 1 or more, and 0 or more (settings heavy.lanes_max, heavy.light_min)", r.LanesMax, r.LightMin)
+	}
+	return nil
+}
+
+// Heavy says whether a prefill of so many predicted seconds is heavy among those of the pool. Nothing is as long as too few are known.
+func (r HeavyRule) Heavy(seconds float64, pool *Spread) bool {
+	if r.Seconds > 0 {
+		return seconds >= r.Seconds
+	}
+	median, known := pool.Quantile(0.5)
+	return known && seconds >= max(r.Multiple*median, r.FloorSeconds)
+}
+
+// Rooms says for each eligible worker whether one more heavy prefill may start there, given how many are under way on each. The last
+// workers without any are left alone, so that light requests find a lane; a lone worker, or as few as LightMin, share what there is.
+func (r HeavyRule) Rooms(underWay []int, into []bool) []bool {
+	light := 0
+	for _, n := range underWay {
+		if n == 0 {
+			light++
+		}
+	}
+	for _, n := range underWay {
+		spared := n == 0 && light <= r.LightMin && len(underWay) > r.LightMin
+		into = append(into, n < r.LanesMax && !spared)
+	}
+	return into
+}
+
+// Spread is the recent distribution of predicted prefill seconds: counts in logarithmic buckets, older ones weighing less and less. A list of the
+// last values was rejected, because each quantile would sort it.
+type Spread struct {
+	counts [spreadBuckets]float64
+	n      float64 // sum of counts
+	weight float64 // of the next value; it grows, in place of all counts shrinking
+	added  int     // up to spreadMin
+}
+
+// The buckets go from 0.1 ms to 4 h, each a fifth wider than the one before.
+const (
+	spreadBuckets = 96
+	spreadLeast   = 1e-4
+	spreadStep    = 1.2
+	spreadMemory  = 1024 // values over which the distribution forgets
+	spreadMin     = 20   // values it takes to be one
+)
+
+// Add takes one request's predicted seconds.
+func (s *Spread) Add(seconds float64) {
+	if math.IsNaN(seconds) {
+		return
+	}
+	if s.added == 0 {
+		s.weight = 1
+	}
+	s.added = min(s.added+1, spreadMin)
+	s.counts[bucket(seconds)] += s.weight
+	s.n += s.weight
+	s.weight *= 1 + 1.0/spreadMemory
+	if s.weight > 1e9 {
+		for i := range s.counts {
+			s.counts[i] /= s.weight
+		}
+		s.n /= s.weight
+		s.weight = 1
+	}
+}
+
+func bucket(seconds float64) int {
+	if !(seconds > spreadLeast) {
+		return 0
+	}
+	return int(min(math.Log(seconds/spreadLeast)/math.Log(spreadStep), spreadBuckets-1))
+}
+
+// Quantile is the value that a share of p of the recent requests does not exceed, to within a tenth; false: too few are known.
+func (s *Spread) Quantile(p float64) (seconds float64, known bool) {
+	if s.added < spreadMin {
+		return 0, false
+	}
+	left := p * s.n
+	for i, c := range s.counts {
+		if left -= c; left <= 0 && c > 0 {
+			return spreadLeast * math.Pow(spreadStep, float64(i)+0.5), true
+		}
+	}
+	return spreadLeast * math.Pow(spreadStep, spreadBuckets), true
+}

@@ -1,0 +1,222 @@
+package flow
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestOnlyYoungUnsentWorkOfALowerPreemptibleClassGivesWay(t *testing.T) {
+	o := roomy()
+	o.PreemptTimesMax = 1
+	q, now := queue(t, o), time.Unix(1e9, 0)
+	run := func(class int, spent, left float64, change func(*Run)) Run {
+		it := &Item{Line: "m", Class: class, Seconds: spent + left}
+		if err := q.Push(now, it, 0); err != nil {
+			t.Fatal(err)
+		}
+		if q.Pop(now, free) != it {
+			t.Fatal("not taken")
+		}
+		r := Run{Item: it, Spent: spent, Left: left}
+		if change != nil {
+			change(&r)
+		}
+		return r
+	}
+	waits := &Item{Line: "m", Class: 0, StartBy: now.Add(2 * time.Second), Seconds: 1}
+	if err := q.Push(now, waits, 0); err != nil {
+		t.Fatal(err)
+	}
+	q.Cancel(now, waits) // it has its limits now, and is not popped below
+	runs := []Run{
+		run(0, 1, 50, nil), // of its own class
+		run(1, 1, 50, nil), // not preemptible
+		run(2, 1, 50, func(r *Run) { r.Sent = true }),
+		run(2, 1, 50, func(r *Run) { r.Item.times = 1 }),
+		run(2, 1, 50, func(r *Run) { r.Item.StartBy = now.Add(30 * time.Second) }), // could not begin again in time
+		run(2, 9, 1, nil), // done soon by itself
+		run(2, 1, 50, func(r *Run) { q.Settle(r.Item, 1) }), // done
+		run(2, 4, 50, nil), // may
+		run(2, 3, 50, nil), // may, and least is lost
+		run(2, 3, 70, nil), // came later
+	}
+	if i, ok := q.Preempt(now, waits, runs); !ok || i != 8 {
+		t.Errorf("%d gives way, want 8", i)
+	}
+	if i, ok := q.Preempt(now, waits, runs[:7]); ok {
+		t.Errorf("%d gives way, want none", i)
+	}
+}
+
+func TestWorkThatIsTakenBackKeepsItsPlaceAndIsChargedForNothing(t *testing.T) {
+	q, now := queue(t, roomy()), time.Unix(1e9, 0)
+	push := func(name, tenant string, at time.Time) *Item {
+		it := &Item{Line: "m", Owner: name, Tenant: tenant, Class: 2, Seconds: 10, Prefill: 1, WaitMax: time.Minute}
+		if err := q.Push(at, it, 0); err != nil {
+			t.Fatal(err)
+		}
+		return it
+	}
+	a := push("a", "x", now)
+	if q.Pop(now, free) != a {
+		t.Fatal("not taken")
+	}
+	push("b", "x", now)
+	push("c", "y", now)
+	later := now.Add(50 * time.Second)
+	if !q.Requeue(later, a, 7.5) || q.Requeue(later, a, 7.5) || a.Preempted() != 1 {
+		t.Error("taken back not at all, or twice")
+	}
+	if got := a.leaves.Sub(now); got != 110*time.Second {
+		t.Errorf("it leaves after %v, want its minute and the 50 s on the worker", got)
+	}
+	if a.band.oldest != a {
+		t.Error("it is not the oldest any more")
+	}
+	if got := drained(q, later); got != "cab" && got != "acb" {
+		t.Errorf("%s, want a before b, and c not behind both", got)
+	}
+	if s := q.Stats(later).Classes[2]; s.Requeued != 1 || s.WastedSeconds != 7.5 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestUrgentNamesWhoWouldBeTooLateOrWaitedForLong(t *testing.T) {
+	o := roomy()
+	o.Classes[0].PreemptAfter = 3 * time.Second
+	w := newWorld(t, o, 1, 8)
+	for range 12 {
+		w.come(&Item{Line: "m", Tenant: "a", Class: 1, Seconds: 1}, 1)
+	}
+	w.after(6.5)
+	soon := &Item{Line: "m", Tenant: "b", Class: 1, Seconds: 1, StartBy: w.now.Add(1500 * time.Millisecond)}
+	urgent := func() (all []*Item) {
+		w.q.Urgent(w.now, func(it *Item) bool { all = append(all, it); return true })
+		return all
+	}
+	w.come(soon, 1)
+	top := &Item{Line: "m", Tenant: "c", Class: 0, Seconds: 1}
+	w.come(top, 1)
+	if got := urgent(); !slices.Contains(got, soon) || slices.Contains(got, top) {
+		t.Errorf("%d urgent", len(got))
+	}
+	w.now = w.now.Add(3 * time.Second)
+	if got := urgent(); len(got) == 0 || got[0] != top {
+		t.Errorf("%d urgent, the top class is not the first", len(got))
+	}
+}
+
+// TestBatchWorkIsTakenBackAndFinishedExactlyOnce runs interactive requests among batch jobs that hold every lane for long.
+func TestBatchWorkIsTakenBackAndFinishedExactlyOnce(t *testing.T) {
+	o := roomy()
+	o.Classes[0].PreemptAfter, o.PreemptTimesMax = 200*time.Millisecond, 50
+	w := newWorld(t, o, 4, 12)
+	r := rand.New(rand.NewPCG(12, 12))
+	for range 40 {
+		w.come(&Item{Line: "m", Tenant: "batch", Class: 2, Seconds: 20, Prefill: 5}, 20)
+	}
+	wasted := 0.0
+	preempt := func() {
+		w.q.Urgent(w.now, func(it *Item) bool {
+			runs := make([]Run, len(w.running))
+			for i, r := range w.running {
+				left := r.ends.Sub(w.now).Seconds()
+				runs[i] = Run{Item: r.it, Spent: r.seconds - left, Left: left}
+			}
+			i, ok := w.q.Preempt(w.now, it, runs)
+			if ok {
+				wasted += runs[i].Spent
+				w.running = slices.Delete(w.running, i, i+1)
+				w.lanes++
+				w.q.Requeue(w.now, runs[i].Item, runs[i].Spent)
+				w.place()
+			}
+			return ok
+		})
+	}
+	for range 600 {
+		w.come(&Item{Line: "m", Tenant: "chat", Class: 0, Seconds: 0.5, Prefill: 0.1}, 0.5)
+		for range 10 {
+			w.after(0.1 * r.Float64())
+			preempt()
+		}
+	}
+	w.after(1000)
+	finished := w.service["batch"] / 20
+	most := slices.Max(w.waited["chat"])
+	if finished != 40 || most > 20 {
+		t.Errorf("%.2f of 40 jobs finished once; chat waited up to %.1f s", finished, most)
+	}
+	slices.Sort(w.waited["chat"])
+	if p90 := w.waited["chat"][540]; p90 > 1 {
+		t.Errorf("a tenth of the chats waited %.2f s or more, though batch work may be taken back after 0.2 s", p90)
+	}
+	s := w.q.Stats(w.now).Classes[2]
+	t.Logf("taken back %d times, %.1f s wasted; chat waited up to %.2f s", s.Requeued, wasted, most)
+}
+
+func TestHeavyIsWhatIsOutOfProportionInItsPool(t *testing.T) {
+	rule, chat, long := DefaultHeavyRule(), &Spread{}, &Spread{}
+	if rule.Heavy(100, chat) {
+		t.Error("something is heavy where nothing is known")
+	}
+	r := rand.New(rand.NewPCG(3, 3))
+	for range 5000 {
+		chat.Add(0.1 * (0.5 + r.Float64()))
+		long.Add(8 * (0.5 + r.Float64()))
+	}
+	for _, x := range []struct {
+		seconds    float64
+		chat, long bool
+	}{{0.1, false, false}, {0.6, false, false}, {1, true, false}, {8, true, false}, {90, true, true}} {
+		if rule.Heavy(x.seconds, chat) != x.chat || rule.Heavy(x.seconds, long) != x.long {
+			t.Errorf("%v s: %v among chats, %v among long jobs", x.seconds, rule.Heavy(x.seconds, chat), rule.Heavy(x.seconds, long))
+		}
+	}
+	for range 3000 { // the pool's use changes
+		chat.Add(5)
+	}
+	if rule.Heavy(8, chat) {
+		t.Error("what is usual now is still heavy")
+	}
+	if fixed := (HeavyRule{Seconds: 2, LanesMax: 1}); !fixed.Heavy(2, &Spread{}) || fixed.Heavy(1.9, &Spread{}) {
+		t.Error("a fixed rule does not hold")
+	}
+}
+
+func TestHeavyPrefillsNeverTakeTheLastLightLane(t *testing.T) {
+	rule := HeavyRule{Multiple: 8, LanesMax: 2, LightMin: 1}
+	for _, x := range []struct {
+		underWay []int
+		want     string
+	}{
+		{nil, "[]"}, {[]int{0}, "[true]"}, {[]int{1}, "[true]"}, {[]int{2}, "[false]"},
+		{[]int{0, 0}, "[true true]"}, {[]int{1, 0}, "[true false]"}, {[]int{2, 0}, "[false false]"}, {[]int{2, 1}, "[false true]"},
+		{[]int{0, 2, 0}, "[true false true]"}, {[]int{1, 2, 0}, "[true false false]"},
+	} {
+		if got := fmt.Sprint(rule.Rooms(x.underWay, nil)); got != x.want {
+			t.Errorf("%v: %s, want %s", x.underWay, got, x.want)
+		}
+	}
+}
+
+func TestQuantilesOfASpreadAreWithinATenth(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 9))
+	s, values := &Spread{}, []float64{}
+	for i := range 200_000 {
+		v := 0.05 * r.ExpFloat64()
+		if s.Add(v); i >= 199_000 {
+			values = append(values, v)
+		}
+	}
+	slices.Sort(values)
+	for _, p := range []float64{0.25, 0.5, 0.9} {
+		got, known := s.Quantile(p)
+		if want := values[int(p*1000)]; !known || got < want*0.8 || got > want*1.25 {
+			t.Errorf("quantile %v is %.4f, want %.4f", p, got, want)
+		}
+	}
+}
