@@ -1,6 +1,14 @@
-// Package jsontext is what can be said of JSON text as text: what its strings say, and whether one text is like another that was read
-// before.
+// Package jsontext is what can be said of JSON text as text: where its values begin and end, what its strings say, and whether one
+// text is like another that was read before. Nothing is built of it.
 //
+//	s := jsontext.Scanner{B: body}
+//	m := s.Object(0, 0)
+//	for m.Next() { // m.Key is a member's name, s.B[m.Val] where its value begins
+//		m.I = s.Value(m.Val, m.Depth)
+//	}
+//	if m.I < 0 {
+//		return fmt.Errorf("byte %d: %s", s.At, s.What)
+//	}
 //	var m jsontext.Mold
 //	m.Set(event, &holes) // where the scalars stand that may change
 //	if m.Fits(next) {

@@ -26,20 +26,20 @@ func (e *event) common() bool {
 // read fills e from data and tells whether data is a JSON object. What came before an error stays read.
 func (e *event) read(data []byte) bool {
 	*e = event{id: absent, kind: absent, status: absent, errType: absent, errCode: absent, errText: absent}
-	s := scanner{b: data, lenient: true}
-	i := s.space(0)
-	if s.peek(i) != '{' {
+	s := jsontext.Scanner{B: data, Lenient: true}
+	i := s.Space(0)
+	if s.Peek(i) != '{' {
 		return false
 	}
-	m := s.object(i, 0)
-	for m.next() {
-		m.i = e.field(&s, m.key, m.val)
+	m := s.Object(i, 0)
+	for m.Next() {
+		m.I = e.field(&s, m.Key, m.Val)
 	}
-	return m.i > 0
+	return m.I > 0
 }
 
-func (e *event) field(s *scanner, key []byte, val int) (end int) {
-	c := s.peek(val)
+func (e *event) field(s *jsontext.Scanner, key []byte, val int) (end int) {
+	c := s.Peek(val)
 	switch string(key) {
 	case "usage":
 		end, e.hasUsage = e.counts.readUsage(s, val, 1)
@@ -62,18 +62,18 @@ func (e *event) field(s *scanner, key []byte, val int) (end int) {
 			return e.envelope(s, val)
 		}
 	}
-	if end = s.value(val, 1); end < 0 {
+	if end = s.Value(val, 1); end < 0 {
 		return -1
 	}
-	word := s.word(Span{val, end})
+	word := s.Word(span(val, end))
 	switch string(key) {
 	case "id":
 		e.id = word
 	case "type":
 		e.kind = word
-		e.isError = e.isError || string(word.Of(s.b)) == "error"
+		e.isError = e.isError || string(word.Of(s.B)) == "error"
 	case "object": // an old form of vLLM's errors: flat, {"object":"error","message":...,"type":...}
-		e.isError = e.isError || string(word.Of(s.b)) == "error"
+		e.isError = e.isError || string(word.Of(s.B)) == "error"
 	case "status":
 		e.status = word
 	case "code":
@@ -89,10 +89,10 @@ func (e *event) field(s *scanner, key []byte, val int) (end int) {
 }
 
 // envelope reads the object that Anthropic's message_start and the events of Responses carry.
-func (e *event) envelope(s *scanner, val int) int {
+func (e *event) envelope(s *jsontext.Scanner, val int) int {
 	id, status, usage, failure := absent, absent, absent, absent
-	end := s.pick(val, 1, wanted{"id", &id}, wanted{"status", &status}, wanted{"usage", &usage}, wanted{"error", &failure})
-	e.id, e.status = s.word(id), s.word(status)
+	end := s.Pick(val, 1, jsontext.Want("id", &id), jsontext.Want("status", &status), jsontext.Want("usage", &usage), jsontext.Want("error", &failure))
+	e.id, e.status = s.Word(id), s.Word(status)
 	if usage.Found() {
 		_, e.hasUsage = e.counts.readUsage(s, usage.Start, 2)
 	}
@@ -103,56 +103,56 @@ func (e *event) envelope(s *scanner, val int) int {
 }
 
 // failure reads an error object or string.
-func (e *event) failure(s *scanner, val, depth int) int {
+func (e *event) failure(s *jsontext.Scanner, val, depth int) int {
 	kind, code, text := absent, absent, absent
-	end := s.pick(val, depth, wanted{"type", &kind}, wanted{"code", &code}, wanted{"message", &text})
-	if end > 0 && s.b[val] == '"' {
-		text = Span{val, end}
+	end := s.Pick(val, depth, jsontext.Want("type", &kind), jsontext.Want("code", &code), jsontext.Want("message", &text))
+	if end > 0 && s.B[val] == '"' {
+		text = span(val, end)
 	}
-	e.errType, e.errCode, e.errText = s.word(kind), s.word(code), s.word(text)
+	e.errType, e.errCode, e.errText = s.Word(kind), s.Word(code), s.Word(text)
 	return end
 }
 
 // choices counts the choices whose delta or text has content.
-func (e *event) choices(s *scanner, val int) int {
-	if s.peek(val) != '[' {
-		return s.value(val, 1)
+func (e *event) choices(s *jsontext.Scanner, val int) int {
+	if s.Peek(val) != '[' {
+		return s.Value(val, 1)
 	}
 	n := 0
-	list := s.array(val, 1)
-	for ; list.next(); n++ {
+	list := s.Array(val, 1)
+	for ; list.Next(); n++ {
 		delta, text := absent, absent
-		list.i = s.pick(list.val, list.depth, wanted{"delta", &delta}, wanted{"text", &text})
+		list.I = s.Pick(list.Val, list.Depth, jsontext.Want("delta", &delta), jsontext.Want("text", &text))
 		for _, v := range [...]Span{delta, text} {
 			if v.Found() {
-				e.delta(s, v.Start, list.depth+1)
+				e.delta(s, v.Start, list.Depth+1)
 			}
 		}
 	}
-	e.noChoices = n == 0 && list.i > 0
-	return list.i
+	e.noChoices = n == 0 && list.I > 0
+	return list.I
 }
 
 // delta counts one delta when there is something in it: a string, or an object with text, reasoning or a tool call.
-func (e *event) delta(s *scanner, val, depth int) int {
-	if s.peek(val) != '{' {
-		end := s.value(val, depth)
-		if s.peek(val) == '"' && end > val+2 {
+func (e *event) delta(s *jsontext.Scanner, val, depth int) int {
+	if s.Peek(val) != '{' {
+		end := s.Value(val, depth)
+		if s.Peek(val) == '"' && end > val+2 {
 			e.content++
 			e.holes.Add(val, end, true)
 		}
 		return end
 	}
 	some := false
-	m := s.object(val, depth)
-	for m.next() {
-		m.i = s.value(m.val, m.depth)
-		switch string(m.key) {
+	m := s.Object(val, depth)
+	for m.Next() {
+		m.I = s.Value(m.Val, m.Depth)
+		switch string(m.Key) {
 		case "content", "reasoning_content", "reasoning", "refusal", "text", "thinking", "partial_json", "tool_calls",
 			"function_call":
-			if c := s.peek(m.val); !some && (c == '"' || c == '[' || c == '{') && m.i > m.val+2 {
+			if c := s.Peek(m.Val); !some && (c == '"' || c == '[' || c == '{') && m.I > m.Val+2 {
 				if some = true; c == '"' {
-					e.holes.Add(m.val, m.i, true)
+					e.holes.Add(m.Val, m.I, true)
 				}
 			}
 		}
@@ -160,7 +160,7 @@ func (e *event) delta(s *scanner, val, depth int) int {
 	if some {
 		e.content++
 	}
-	return m.i
+	return m.I
 }
 
 const errorNameMax = 200 // bytes of an error's name kept

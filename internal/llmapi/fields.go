@@ -1,5 +1,7 @@
 package llmapi
 
+import "github.com/warmpath/warmpath/internal/jsontext"
+
 // shape says how a field's value becomes parts.
 type shape uint8
 
@@ -79,14 +81,15 @@ func place(api API, key []byte) (section int, how shape) {
 
 // walker scans a request's body and fills r on the way, in one pass.
 type walker struct {
-	scanner
+	jsontext.Scanner
 	r     *Request
 	wrong *FieldError
+	needs Needs // of the field being read
 }
 
 // refuse names the field whose value at val has the wrong type, unless that is not JSON at all.
 func (w *walker) refuse(val, depth int, field, want string) int {
-	if w.value(val, depth) >= 0 {
+	if w.Value(val, depth) >= 0 {
 		w.wrong = &FieldError{Field: field, Want: want, Offset: val}
 	}
 	return -1
@@ -94,15 +97,15 @@ func (w *walker) refuse(val, depth int, field, want string) int {
 
 // top walks the body's own object. Only the fields that routing knows are looked into; all others are skipped.
 func (w *walker) top(i int) int {
-	m := w.object(i, 0)
-	for m.next() {
-		end, known := w.control(m.key, m.val)
+	m := w.Object(i, 0)
+	for m.Next() {
+		end, known := w.control(m.Key, m.Val)
 		if !known {
-			end = w.section(m.key, m.val)
+			end = w.section(m.Key, m.Val)
 		}
-		m.i = end
+		m.I = end
 	}
-	return m.i
+	return m.I
 }
 
 // control reads the fields that steer a request without entering its prompt.
@@ -112,8 +115,8 @@ func (w *walker) control(key []byte, val int) (end int, known bool) {
 	case "model":
 		return w.model(val), true
 	case "stream":
-		end = w.value(val, 1)
-		r.Stream = w.peek(val) == 't'
+		end = w.Value(val, 1)
+		r.Stream = w.Peek(val) == 't'
 	case "stream_options":
 		return w.streamOptions(val), true
 	case "max_completion_tokens":
@@ -129,6 +132,8 @@ func (w *walker) control(key []byte, val int) (end int, known bool) {
 	case "n":
 		end = w.integer(val, &r.N)
 		r.N = max(r.N, 1)
+	case "best_of":
+		return w.integer(val, &r.bestOf), true
 	case "cache_salt":
 		return w.name(val, nameSalt), true
 	case "prompt_cache_key":
@@ -148,10 +153,10 @@ func (w *walker) control(key []byte, val int) (end int, known bool) {
 }
 
 func (w *walker) model(val int) int {
-	end := w.value(val, 1)
+	end := w.Value(val, 1)
 	w.r.ModelSpan = absent
-	if c := w.peek(val); c == '"' {
-		w.r.ModelSpan = Span{val, end}
+	if c := w.Peek(val); c == '"' {
+		w.r.ModelSpan = span(val, end)
 	} else if c != 'n' {
 		return w.refuse(val, 1, "model", "a string")
 	}
@@ -161,9 +166,9 @@ func (w *walker) model(val int) int {
 // integer reads a whole number into n, 0 for anything else: the engine judges it. What is too large is as large as
 // counts go.
 func (w *walker) integer(val int, n *int) int {
-	end := w.value(val, 1)
+	end := w.Value(val, 1)
 	if end > 0 {
-		f, _ := whole(w.b[val:end])
+		f, _ := jsontext.Whole(w.B[val:end])
 		*n = int(max(-countMax, min(countMax, f)))
 	}
 	return end
@@ -171,35 +176,35 @@ func (w *walker) integer(val int, n *int) int {
 
 // name notes the contents of a string; any other value, null included, is no name.
 func (w *walker) name(val, which int) int {
-	end := w.value(val, 1)
+	end := w.Value(val, 1)
 	w.r.names[which] = absent
-	if end > 0 && w.b[val] == '"' {
-		w.r.names[which] = Span{val + 1, end - 1}
+	if end > 0 && w.B[val] == '"' {
+		w.r.names[which] = span(val+1, end-1)
 	}
 	return end
 }
 
 // nameIn notes a string, or the string under a key of an object.
 func (w *walker) nameIn(val, which int, key string) int {
-	if w.peek(val) != '{' {
+	if w.Peek(val) != '{' {
 		return w.name(val, which)
 	}
 	found := absent
-	end := w.pick(val, 1, wanted{key, &found})
+	end := w.Pick(val, 1, jsontext.Want(key, &found))
 	w.r.names[which] = absent
-	if found.Found() && w.b[found.Start] == '"' {
-		w.r.names[which] = w.word(found)
+	if found.Found() && w.B[found.Start] == '"' {
+		w.r.names[which] = w.Word(found)
 	}
 	return end
 }
 
 func (w *walker) streamOptions(val int) int {
 	include, continuous := absent, absent
-	end := w.pick(val, 1, wanted{"include_usage", &include}, wanted{"continuous_usage_stats", &continuous})
-	yes := func(v Span) bool { return v.Found() && w.b[v.Start] == 't' }
-	w.r.StreamOptions, w.r.IncludeUsage = Span{val, end}, yes(include)
-	w.r.options = streamOptions{include: include, continuous: yes(continuous), kind: w.peek(val)}
-	if w.r.options.kind == '{' && w.peek(w.space(val+1)) == '}' {
+	end := w.Pick(val, 1, jsontext.Want("include_usage", &include), jsontext.Want("continuous_usage_stats", &continuous))
+	yes := func(v Span) bool { return v.Found() && w.B[v.Start] == 't' }
+	w.r.StreamOptions, w.r.IncludeUsage = span(val, end), yes(include)
+	w.r.options = streamOptions{include: include, continuous: yes(continuous), kind: w.Peek(val)}
+	if w.r.options.kind == '{' && w.Peek(w.Space(val+1)) == '}' {
 		w.r.options.kind = 'n'
 	}
 	return end
@@ -210,15 +215,16 @@ func (w *walker) streamOptions(val int) int {
 func (w *walker) section(key []byte, val int) int {
 	which, how := place(w.r.API, key)
 	if how == shapeNone {
-		return w.value(val, 1)
+		return w.unplaced(key, val)
 	}
 	r := w.r
 	sec := &r.sections[which]
 	*sec = section{from: int32(len(r.scratch))}
 	end := 0
+	w.needs = 0
 	switch {
-	case w.peek(val) == 'n':
-		end = w.value(val, 1)
+	case w.Peek(val) == 'n':
+		end = w.Value(val, 1)
 	case how == shapeRaw:
 		end = w.raw(val, 1)
 	case how == shapeSystem:
@@ -233,10 +239,14 @@ func (w *walker) section(key []byte, val int) int {
 		sec.prompts, sec.tokens = int32(prompts), int32(ids)
 	}
 	some := len(r.scratch) > int(sec.from)
+	if some && how == shapeRaw {
+		w.needs |= w.placed(places[which].key, span(val, end))
+	}
+	sec.needs = w.needs
 	if which == sectionTools {
 		r.Tools = absent
 		if some {
-			r.Tools = Span{val, end}
+			r.Tools = span(val, end)
 		}
 	}
 	if some && (which == sectionTools || how == shapeSystem) {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/warmpath/warmpath/internal/jsontext"
 )
 
 // FuzzScan compares with encoding/json: both must agree on what is JSON, and on the fields where encoding/json sees
@@ -15,6 +17,8 @@ func FuzzScan(f *testing.F) {
 		`{}`, `{"model":"m","messages":[{"role":"user","content":"a"}]}`, `{"prompt":[[1,2],[3]]}`,
 		`{"input":[{"type":"function_call","arguments":"{}"}],"stream":true}`, `{"mod\u0065l":"\ud83d\ude00"}`,
 		`{"system":[{"text":"s"}],"max_tokens":1e2,"stream_options":{"include_usage":false}}`, `{"a":[1,-0.5e+3,null,true,{}]}`,
+		`{"response_format":{"type":"json_schema"},"tools":[{}],"reasoning":{"effort":"low"},"best_of":3,"modalities":["text","audio"]}`,
+		`{"text":{"format":{"type":"text"}},"output_config":{"format":{"type":"x"}},"grammar":"g","thinking":{"type":"disabled"}}`,
 		"{\"a\":\"\xff\"}", `{"a":"\ud800"}`, `[`, "\xef\xbb\xbf{}", `{"query":"q","documents":["d",{"text":"t"}]}`,
 	} {
 		f.Add(uint8(Chat), []byte(body))
@@ -38,7 +42,7 @@ func FuzzScan(f *testing.F) {
 			if syntax.Offset < 0 || syntax.Offset > len(body) {
 				t.Fatalf("offset %d of %d", syntax.Offset, len(body))
 			}
-			if valid && syntax.What != deep && syntax.What != "half of a surrogate pair" {
+			if valid && syntax.What != jsontext.Deep && syntax.What != "half of a surrogate pair" {
 				t.Fatalf("refused %q: %v", body, err)
 			}
 		case !errors.As(err, &field):
@@ -49,6 +53,9 @@ func FuzzScan(f *testing.F) {
 		}
 		if model, _ := fields["model"].(string); model != r.Model {
 			t.Fatalf("model %q, want %q", r.Model, model)
+		}
+		if want := needsOf(api, fields); r.Needs&^(NeedVision|NeedAudio) != want {
+			t.Fatalf("%q needs %s, want %s", body, r.Needs, want)
 		}
 		for i, p := range r.Parts {
 			if p.Start < 0 || p.End < p.Start || p.End > len(body) {

@@ -18,7 +18,13 @@
 //	fmt.Println(stream.Tokens, stream.Usage.CachedTokens)
 package llmapi
 
-import "strings"
+import (
+	"bytes"
+	"math"
+	"strings"
+
+	"github.com/warmpath/warmpath/internal/jsontext"
+)
 
 // Dialect is the family of SDKs on the other side: it decides how errors look.
 type Dialect uint8
@@ -95,21 +101,24 @@ func ResponseID(path string) (id string, ok bool) {
 	return id, true
 }
 
-// Span is a run of bytes of the scanned body, End exclusive. Start is negative when there is none.
-type Span struct{ Start, End int }
+// Span is a run of bytes of the scanned body.
+type Span = jsontext.Span
 
-var absent = Span{-1, -1}
+var absent = jsontext.Absent
 
-// Found tells whether the span names bytes at all.
-func (s Span) Found() bool { return s.Start >= 0 }
+func span(start, end int) Span { return Span{Start: start, End: end} }
 
-// Len is the number of bytes.
-func (s Span) Len() int { return s.End - s.Start }
-
-// Of returns those bytes of body, nil when the span is absent.
-func (s Span) Of(body []byte) []byte {
-	if s.Start < 0 {
-		return nil
+// decode is the string whose raw contents these are. It returns old when that is the same, so that a pooled scan of
+// like requests allocates nothing.
+func decode(raw []byte, old string) string {
+	if bytes.IndexByte(raw, '\\') >= 0 {
+		raw = jsontext.Unescape(raw)
 	}
-	return body[s.Start:s.End]
+	if string(raw) == old {
+		return old
+	}
+	return string(raw)
 }
+
+// countMax bounds every count that is read: a larger one is absurd.
+const countMax = math.MaxInt32

@@ -3,6 +3,8 @@ package llmapi
 import (
 	"bytes"
 	"cmp"
+
+	"github.com/warmpath/warmpath/internal/jsontext"
 )
 
 // PartKind says what a Part's bytes are.
@@ -36,6 +38,7 @@ type Request struct {
 	Stream    bool
 	MaxTokens int // most tokens to generate; 0 when the client did not say
 	N         int // completions asked for, at least 1
+	Answers   int // completions generated: best_of where that is more than N
 	Priority  int
 
 	// Parts is the conversation in the order in which the engine's prompt has it, whatever the body's order: tools,
@@ -46,6 +49,7 @@ type Request struct {
 	Prompts    int  // independent prompts or inputs in the body: 1, or the length of the list
 	TokenIDs   bool // the prompt is given as token ids (as Raw parts, brackets excluded)
 	TokenCount int  // how many token ids
+	Needs      Needs
 
 	CacheSalt        string
 	Session          string // first found of prompt_cache_key, conversation, metadata.user_id, user
@@ -61,6 +65,8 @@ type Request struct {
 	sections [len(places)]section
 	names    [nameCount]Span // raw contents of the strings above
 	limits   [4]int          // max_completion_tokens, max_output_tokens, max_tokens, n_predict: the newer before the older
+	bestOf   int
+	wishes   [len(wishes)]Needs
 	options  streamOptions
 	edit     [1]Edit
 }
@@ -71,35 +77,36 @@ type section struct {
 	from, to int32 // indexes into scratch; empty when absent
 	prompts  int32
 	tokens   int32 // token ids
+	needs    Needs
 }
 
 const nameSalt, nameCacheKey, nameConversation, nameMetadataUser, nameUser, namePrevious, nameCount = 0, 1, 2, 3, 4, 5, 6
 
 // Scan reads body as a request of that API and fills r. Errors are *SyntaxError (not JSON, not an object, nested
-// deeper than DepthMax, not UTF-8) and *FieldError (a field that routing needs has the wrong type). A byte order mark
+// deeper than jsontext.DepthMax, not UTF-8) and *FieldError (a field that routing needs has the wrong type). A byte order mark
 // is skipped, as the engines do. The last of duplicate keys wins; keys are case-exact.
 func (r *Request) Scan(api API, body []byte) error {
 	old := r.reset(api)
-	w := walker{scanner: scanner{b: body}, r: r}
+	w := walker{Scanner: jsontext.Scanner{B: body}, r: r}
 	start := 0
 	if bytes.HasPrefix(body, []byte("\xef\xbb\xbf")) {
 		start = 3
 	}
-	start = w.space(start)
+	start = w.Space(start)
 	end := start
 	switch {
-	case w.peek(start) == '{':
+	case w.Peek(start) == '{':
 		end = w.top(start)
 	case start == len(body):
-		end = w.fail(start, "the body is empty")
+		end = w.Fail(start, "the body is empty")
 	default:
-		end = w.fail(start, "the body is not a JSON object")
+		end = w.Fail(start, "the body is not a JSON object")
 	}
 	if end >= 0 {
-		if end = w.space(end); end < len(body) {
-			end = w.fail(end, "data after the JSON object")
+		if end = w.Space(end); end < len(body) {
+			end = w.Fail(end, "data after the JSON object")
 		} else {
-			end = w.utf8()
+			end = w.UTF8()
 		}
 	}
 	if end < 0 {
@@ -107,7 +114,7 @@ func (r *Request) Scan(api API, body []byte) error {
 		if w.wrong != nil {
 			return w.wrong
 		}
-		return &SyntaxError{Offset: w.at, What: w.what}
+		return &SyntaxError{Offset: w.At, What: w.What}
 	}
 	r.finish(body, start, old)
 	return nil
@@ -145,7 +152,12 @@ func (r *Request) finish(body []byte, start int, old remembered) {
 		r.Parts = append(r.Parts, r.scratch[sec.from:sec.to]...)
 		r.TokenCount += int(sec.tokens)
 		r.Prompts = max(r.Prompts, int(sec.prompts))
+		r.Needs |= sec.needs
 	}
+	for _, need := range r.wishes {
+		r.Needs |= need
+	}
+	r.Answers = max(r.N, r.bestOf)
 	r.TokenIDs = r.TokenCount > 0
 	for _, p := range r.Parts {
 		switch p.Kind {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/warmpath/warmpath/internal/jsontext"
 )
 
 // show prints the parts of a scanned body: R(role) T(text) J(raw) M(media) > (reply) . (message end).
@@ -230,7 +232,7 @@ func TestSEC06DeepNestingIsRefusedByNameWhereverItIs(t *testing.T) {
 			}
 		}
 	}
-	deepest := strings.Repeat("[", DepthMax-1) + strings.Repeat("]", DepthMax-1)
+	deepest := strings.Repeat("[", jsontext.DepthMax-1) + strings.Repeat("]", jsontext.DepthMax-1)
 	scan(t, Chat, `{"x":`+deepest+`}`)
 	scan(t, Completions, `{"prompt":`+deepest+`}`)
 	if err := new(Request).Scan(Chat, []byte(`{"x":[`+deepest+`]}`)); err == nil {

@@ -51,7 +51,7 @@ func (r *Request) InjectUsage(body []byte) []Edit {
 	e := &r.edit[0]
 	switch {
 	case !r.StreamOptions.Found():
-		*e = Edit{Span{o.open + 1, o.open + 1}, optionField}
+		*e = Edit{span(o.open+1, o.open+1), optionField}
 	case o.kind == 'n':
 		*e = Edit{r.StreamOptions, optionWhole}
 	case o.kind != '{' || o.continuous:
@@ -60,7 +60,7 @@ func (r *Request) InjectUsage(body []byte) []Edit {
 		*e = Edit{o.include, []byte("true")}
 	default:
 		at := r.StreamOptions.Start + 1
-		*e = Edit{Span{at, at}, optionMember}
+		*e = Edit{span(at, at), optionMember}
 	}
 	return r.edit[:]
 }

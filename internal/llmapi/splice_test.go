@@ -50,7 +50,7 @@ func TestSTR08UsageIsInjectedOnlyWhereTheClientDidNotAsk(t *testing.T) {
 }
 
 func TestSeveralEditsInOneSplice(t *testing.T) {
-	got := string(Splice([]byte("0123456789"), Edit{Span{10, 10}, []byte(">")}, Edit{Span{0, 0}, []byte("<")}, Edit{Span{2, 5}, nil}))
+	got := string(Splice([]byte("0123456789"), Edit{span(10, 10), []byte(">")}, Edit{span(0, 0), []byte("<")}, Edit{span(2, 5), nil}))
 	if got != "<0156789>" {
 		t.Fatal(got)
 	}

@@ -1,5 +1,7 @@
 package llmapi
 
+import "github.com/warmpath/warmpath/internal/jsontext"
+
 // Usage is what an engine reported. A count that is absent, of the wrong type, negative or absurd has its Has flag
 // false. PromptTokens includes cached tokens in every dialect.
 type Usage struct {
@@ -82,29 +84,29 @@ func (t *tally) merge(u *tally) {
 }
 
 // readUsage reads a usage object; false when it is none.
-func (t *tally) readUsage(s *scanner, val, depth int) (end int, object bool) {
+func (t *tally) readUsage(s *jsontext.Scanner, val, depth int) (end int, object bool) {
 	v := [...]Span{absent, absent, absent, absent, absent, absent, absent, absent}
-	end = s.pick(val, depth,
-		wanted{"prompt_tokens", &v[0]}, wanted{"input_tokens", &v[1]}, wanted{"completion_tokens", &v[2]}, wanted{"output_tokens", &v[3]},
-		wanted{"cache_read_input_tokens", &v[4]}, wanted{"cache_creation_input_tokens", &v[5]},
-		wanted{"prompt_tokens_details", &v[6]}, wanted{"input_tokens_details", &v[7]})
+	end = s.Pick(val, depth,
+		jsontext.Want("prompt_tokens", &v[0]), jsontext.Want("input_tokens", &v[1]), jsontext.Want("completion_tokens", &v[2]), jsontext.Want("output_tokens", &v[3]),
+		jsontext.Want("cache_read_input_tokens", &v[4]), jsontext.Want("cache_creation_input_tokens", &v[5]),
+		jsontext.Want("prompt_tokens_details", &v[6]), jsontext.Want("input_tokens_details", &v[7]))
 	for i, slot := range [...]int{prompt, input, completion, completion, cacheRead, cacheCreation} {
 		t.read(s, slot, v[i])
 	}
 	for _, details := range v[6:] {
 		if details.Found() {
 			found := absent
-			s.pick(details.Start, depth+1, wanted{"cached_tokens", &found})
+			s.Pick(details.Start, depth+1, jsontext.Want("cached_tokens", &found))
 			t.read(s, cached, found)
 		}
 	}
-	return end, end > 0 && s.b[val] == '{'
+	return end, end > 0 && s.B[val] == '{'
 }
 
 // readTimings reads llama.cpp's timings: tokens taken from the cache, tokens prefilled, tokens generated.
-func (t *tally) readTimings(s *scanner, val, depth int) int {
+func (t *tally) readTimings(s *jsontext.Scanner, val, depth int) int {
 	v := [...]Span{absent, absent, absent}
-	end := s.pick(val, depth, wanted{"cache_n", &v[0]}, wanted{"prompt_n", &v[1]}, wanted{"predicted_n", &v[2]})
+	end := s.Pick(val, depth, jsontext.Want("cache_n", &v[0]), jsontext.Want("prompt_n", &v[1]), jsontext.Want("predicted_n", &v[2]))
 	for i, slot := range [...]int{timedCached, timedPrompt, timedCompletion} {
 		t.read(s, slot, v[i])
 	}
@@ -112,8 +114,8 @@ func (t *tally) readTimings(s *scanner, val, depth int) int {
 }
 
 // read takes a count that was reported; a negative or absurd one is none.
-func (t *tally) read(s *scanner, slot int, value Span) {
-	if f, ok := whole(value.Of(s.b)); ok && f >= 0 && f <= countMax {
+func (t *tally) read(s *jsontext.Scanner, slot int, value Span) {
+	if f, ok := jsontext.Whole(value.Of(s.B)); ok && f >= 0 && f <= countMax {
 		t[slot] = reported{int(f), true}
 	}
 }

@@ -1,31 +1,29 @@
-package llmapi
+package jsontext
 
 import (
 	"encoding/binary"
 	"math/bits"
-
-	"github.com/warmpath/warmpath/internal/jsontext"
 )
 
-// DepthMax is how deep a body may nest. Python's parser gives up near 1,000 and recursive ones overflow their stack;
+// DepthMax is how deep a text may nest. Python's parser gives up near 1,000 and recursive ones overflow their stack;
 // no real request comes near either.
 const DepthMax = 512
 
-const (
-	deep     = "nested deeper than 512 levels"
-	unclosed = "expected a comma or the closing bracket"
-)
+// Deep is what is wrong with a text that nests deeper.
+const Deep = "nested deeper than 512 levels"
 
-// scanner walks JSON in place. Its methods take the index of a first byte and return the index after the last one,
-// or -1 once the text is not JSON; at and what then say where and why. It is as strict as the engines' own parsers
+const unclosed = "expected a comma or the closing bracket"
+
+// Scanner walks JSON in place. Its methods take the index of a first byte and return the index after the last one,
+// or -1 once the text is not JSON; At and What then say where and why. It is as strict as the engines' own parsers
 // taken together: what any of them would answer with a 5xx must not reach it (lone surrogates, control characters).
-type scanner struct {
-	b       []byte
+type Scanner struct {
+	B       []byte
 	high    uint64 // union of the bytes of all strings: tells whether any was not ASCII
 	escaped bool   // a string since it was last cleared had an escape
-	lenient bool   // NaN and Infinity pass: Python's encoder writes them into replies
-	at      int
-	what    string
+	Lenient bool   // NaN and Infinity pass: Python's encoder writes them into replies
+	At      int    // where it stopped being JSON
+	What    string // and why
 }
 
 const (
@@ -33,15 +31,16 @@ const (
 	tops = 0x8080808080808080
 )
 
-func (s *scanner) fail(at int, what string) int {
-	s.at, s.what = min(at, len(s.b)), what
+// Fail says that the text is none from at on; it returns -1.
+func (s *Scanner) Fail(at int, what string) int {
+	s.At, s.What = min(at, len(s.B)), what
 	return -1
 }
 
-// space skips white space.
-func (s *scanner) space(i int) int {
-	for i < len(s.b) {
-		if c := s.b[i]; c > ' ' || c != ' ' && c != '\n' && c != '\r' && c != '\t' {
+// Space skips white space.
+func (s *Scanner) Space(i int) int {
+	for i < len(s.B) {
+		if c := s.B[i]; c > ' ' || c != ' ' && c != '\n' && c != '\r' && c != '\t' {
 			break
 		}
 		i++
@@ -49,10 +48,10 @@ func (s *scanner) space(i int) int {
 	return i
 }
 
-// peek is the byte at i, 0 past the end. A real NUL outside a string is an error wherever peek is asked.
-func (s *scanner) peek(i int) byte {
-	if i < len(s.b) {
-		return s.b[i]
+// Peek is the byte at i, 0 past the end. A real NUL outside a string is an error wherever peek is asked.
+func (s *Scanner) Peek(i int) byte {
+	if i < len(s.B) {
+		return s.B[i]
 	}
 	return 0
 }
@@ -67,8 +66,8 @@ func special(x uint64) uint64 {
 
 // plain is the index of the first special byte from i on, the length of the text when there is none. Most strings
 // end within eight bytes; long ones go by 32.
-func (s *scanner) plain(i int) int {
-	b := s.b
+func (s *Scanner) plain(i int) int {
+	b := s.B
 	for i+8 <= len(b) {
 		x := binary.LittleEndian.Uint64(b[i:])
 		s.high |= x
@@ -99,17 +98,17 @@ func (s *scanner) plain(i int) int {
 }
 
 // str skips the string whose opening quote is at i.
-func (s *scanner) str(i int) int {
+func (s *Scanner) str(i int) int {
 	for i++; ; {
 		i = s.plain(i)
-		if i >= len(s.b) {
-			return s.fail(i, "unterminated string")
+		if i >= len(s.B) {
+			return s.Fail(i, "unterminated string")
 		}
-		switch c := s.b[i]; {
+		switch c := s.B[i]; {
 		case c == '"':
 			return i + 1
 		case c != '\\':
-			return s.fail(i, "control character in a string")
+			return s.Fail(i, "control character in a string")
 		}
 		if i = s.escape(i); i < 0 {
 			return -1
@@ -118,49 +117,49 @@ func (s *scanner) str(i int) int {
 }
 
 // escape skips the escape whose backslash is at i; a pair of surrogates is one escape, half a pair is an error.
-func (s *scanner) escape(i int) int {
+func (s *Scanner) escape(i int) int {
 	s.escaped = true
-	switch s.peek(i + 1) {
+	switch s.Peek(i + 1) {
 	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
 		return i + 2
 	case 'u':
-		r := jsontext.Hex4(s.b, i+2)
+		r := Hex4(s.B, i+2)
 		if r < 0 {
-			return s.fail(i, `\u without four hexadecimal digits`)
+			return s.Fail(i, `\u without four hexadecimal digits`)
 		}
 		if r < 0xd800 || r > 0xdfff {
 			return i + 6
 		}
-		if low := jsontext.Hex4(s.b, i+8); r < 0xdc00 && s.peek(i+6) == '\\' && s.peek(i+7) == 'u' && low >= 0xdc00 && low <= 0xdfff {
+		if low := Hex4(s.B, i+8); r < 0xdc00 && s.Peek(i+6) == '\\' && s.Peek(i+7) == 'u' && low >= 0xdc00 && low <= 0xdfff {
 			return i + 12
 		}
-		return s.fail(i, "half of a surrogate pair")
+		return s.Fail(i, "half of a surrogate pair")
 	}
-	return s.fail(i, "unknown escape in a string")
+	return s.Fail(i, "unknown escape in a string")
 }
 
-// value skips any value. depth is the number of containers already open around it. It keeps its own stack, one bit a
+// Value skips any value. depth is the number of containers already open around it. It keeps its own stack, one bit a
 // level, so that hostile nesting costs no goroutine stack.
-func (s *scanner) value(i, depth int) int {
-	i = s.space(i)
-	c := s.peek(i)
+func (s *Scanner) Value(i, depth int) int {
+	i = s.Space(i)
+	c := s.Peek(i)
 	if c != '{' && c != '[' {
 		return s.scalar(i, c)
 	}
 	var objects [DepthMax/64 + 1]uint64 // bit set: an object is open at that level
 	for level := depth; ; {
-		i = s.space(i)
-		c = s.peek(i)
+		i = s.Space(i)
+		c = s.Peek(i)
 		if c == '{' || c == '[' {
 			if level++; level > DepthMax {
-				return s.fail(i, deep)
+				return s.Fail(i, Deep)
 			}
 			objects[level>>6] &^= 1 << (level & 63)
 			if c == '{' {
 				objects[level>>6] |= 1 << (level & 63)
 			}
-			i = s.space(i + 1)
-			if s.peek(i) != c+2 { // in ASCII both closers are two after their openers
+			i = s.Space(i + 1)
+			if s.Peek(i) != c+2 { // in ASCII both closers are two after their openers
 				if c == '{' {
 					if i = s.key(i); i < 0 {
 						return -1
@@ -177,19 +176,19 @@ func (s *scanner) value(i, depth int) int {
 			if level == depth {
 				return i
 			}
-			i = s.space(i)
+			i = s.Space(i)
 			object := objects[level>>6]>>(level&63)&1 == 1
-			if c = s.peek(i); c == ',' {
+			if c = s.Peek(i); c == ',' {
 				i++
 				if object {
-					if i = s.key(s.space(i)); i < 0 {
+					if i = s.key(s.Space(i)); i < 0 {
 						return -1
 					}
 				}
 				break
 			}
 			if object != (c == '}') || !object && c != ']' {
-				return s.fail(i, unclosed)
+				return s.Fail(i, unclosed)
 			}
 			i++
 			level--
@@ -198,91 +197,91 @@ func (s *scanner) value(i, depth int) int {
 }
 
 // key skips a member's name and its colon.
-func (s *scanner) key(i int) int {
-	if s.peek(i) != '"' {
-		return s.fail(i, "expected a string as name")
+func (s *Scanner) key(i int) int {
+	if s.Peek(i) != '"' {
+		return s.Fail(i, "expected a string as name")
 	}
 	if i = s.str(i); i < 0 {
 		return -1
 	}
-	if i = s.space(i); s.peek(i) != ':' {
-		return s.fail(i, "expected a colon")
+	if i = s.Space(i); s.Peek(i) != ':' {
+		return s.Fail(i, "expected a colon")
 	}
 	return i + 1
 }
 
-func (s *scanner) scalar(i int, c byte) int {
+func (s *Scanner) scalar(i int, c byte) int {
 	switch {
 	case c == '"':
 		return s.str(i)
 	case c == '-' || c >= '0' && c <= '9':
 		return s.number(i)
-	case i >= len(s.b):
-		return s.fail(i, "unexpected end")
+	case i >= len(s.B):
+		return s.Fail(i, "unexpected end")
 	}
 	for _, w := range [...]string{"null", "true", "false", "NaN", "Infinity"} {
-		if w[0] == c && (c > 'Z' || s.lenient) {
+		if w[0] == c && (c > 'Z' || s.Lenient) {
 			return s.literal(i, w)
 		}
 	}
-	return s.fail(i, "expected a value")
+	return s.Fail(i, "expected a value")
 }
 
-func (s *scanner) literal(i int, w string) int {
-	if end := i + len(w); end <= len(s.b) && string(s.b[i:end]) == w {
+func (s *Scanner) literal(i int, w string) int {
+	if end := i + len(w); end <= len(s.B) && string(s.B[i:end]) == w {
 		return end
 	}
-	return s.fail(i, "expected a value")
+	return s.Fail(i, "expected a value")
 }
 
-func (s *scanner) number(i int) int {
+func (s *Scanner) number(i int) int {
 	start := i
-	if s.b[i] == '-' {
+	if s.B[i] == '-' {
 		i++
-		if s.lenient && s.peek(i) == 'I' {
+		if s.Lenient && s.Peek(i) == 'I' {
 			return s.literal(i, "Infinity")
 		}
 	}
-	switch c := s.peek(i); {
+	switch c := s.Peek(i); {
 	case c == '0':
 		i++
 	case c >= '1' && c <= '9':
 		i = s.digits(i)
 	default:
-		return s.fail(start, "malformed number")
+		return s.Fail(start, "malformed number")
 	}
-	if s.peek(i) == '.' {
+	if s.Peek(i) == '.' {
 		fraction := i + 1
 		if i = s.digits(fraction); i == fraction {
-			return s.fail(start, "malformed number")
+			return s.Fail(start, "malformed number")
 		}
 	}
-	if s.peek(i)|0x20 == 'e' {
+	if s.Peek(i)|0x20 == 'e' {
 		i++
-		if c := s.peek(i); c == '+' || c == '-' {
+		if c := s.Peek(i); c == '+' || c == '-' {
 			i++
 		}
 		exponent := i
 		if i = s.digits(exponent); i == exponent {
-			return s.fail(start, "malformed number")
+			return s.Fail(start, "malformed number")
 		}
 	}
 	return i
 }
 
-func (s *scanner) digits(i int) int {
-	for i < len(s.b) && s.b[i] >= '0' && s.b[i] <= '9' {
+func (s *Scanner) digits(i int) int {
+	for i < len(s.B) && s.B[i] >= '0' && s.B[i] <= '9' {
 		i++
 	}
 	return i
 }
 
-// utf8 checks the whole text, once, when a string was not ASCII: -1 when it is not UTF-8.
-func (s *scanner) utf8() int {
+// UTF8 checks the whole text, once, when a string was not ASCII: -1 when it is not UTF-8.
+func (s *Scanner) UTF8() int {
 	if s.high&tops != 0 {
-		if i := jsontext.NotUTF8(s.b); i >= 0 {
-			return s.fail(i, "invalid UTF-8")
+		if i := NotUTF8(s.B); i >= 0 {
+			return s.Fail(i, "invalid UTF-8")
 		}
 	}
-	return len(s.b)
+	return len(s.B)
 }
