@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/exact"
 	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/kvevent"
 	"github.com/warmpath/warmpath/internal/kvfeed"
 	"github.com/warmpath/warmpath/internal/kvindex"
@@ -101,7 +103,23 @@ func (m *exactMode) follow(t telemetry.Target, i fleet.Info) {
 	}
 	m.feeds.Follow(kvfeed.Target{ID: t.ID, URL: t.URL, Key: t.Key, Slot: slot, Incarnation: t.Incarnation, Rank: rank, Model: base, Engine: i.Engine,
 		BlocksMax: i.KVTokensMax / i.BlockTokens, Events: w.Events, Replay: w.Replay})
-	m.serve(func() { m.told[t.ID] = exact.Worker{Models: i.Models, BlockTokens: i.BlockTokens} })
+	m.serve(func() {
+		before := m.told[t.ID]
+		m.told[t.ID] = exact.Worker{Slot: slot, Models: i.Models, BlockTokens: i.BlockTokens, Reloaded: reloaded(before.Reloaded, before.Models, i.Models)}
+	})
+}
+
+// reloadedMax bounds the adapters that are known to have been unloaded from a worker. Beyond it the first are forgotten.
+const reloadedMax = 1024
+
+// reloaded adds to those unloaded before.
+func reloaded(all []string, before, now []fleet.Model) []string {
+	for _, name := range gate.Unloaded(before, now) {
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all[max(0, len(all)-reloadedMax):]
 }
 
 // leave forgets a worker, before its slot is anybody else's.
@@ -136,7 +154,7 @@ func (m *exactMode) settled(f *proxy.Facts) {
 	if w == nil || !f.Usage.HasPrompt || f.Outcome != proxy.OutcomeSucceeded {
 		return
 	}
-	block := max(1, w.BlockTokens())
+	block := max(1, f.Decision.BlockTokens)
 	if f.Usage.HasCached && f.Usage.PromptTokens-f.Usage.CachedTokens > 2*block {
 		m.feeds.Expect(w.ID, f.Ended)
 	}
@@ -146,6 +164,12 @@ func (m *exactMode) settled(f *proxy.Facts) {
 	seen := truth.Seen{Exact: f.Decision.ByEvents, Predicted: f.Decision.MatchedTokens, Told: f.Decision.ToldTokens, Best: f.Decision.BestMatchedTokens,
 		Reported: f.Usage.CachedTokens, PromptPredicted: f.PromptTokens, PromptReported: f.Usage.PromptTokens, TokensKnown: f.TokensKnown,
 		BlockTokens: block, Placed: f.Placed, Ended: f.Ended}
+	m.mu.Lock()
+	known := m.book.Knows(w.ID)
+	m.mu.Unlock()
+	if !known && !m.r.gate.Holds(w.ID, w.Incarnation) {
+		return // it left, and nobody would forget it again
+	}
 	m.mu.Lock()
 	changed := m.book.Note(w.ID, w.Incarnation, seen)
 	trusted := m.book.Trusted(w.ID)

@@ -195,7 +195,9 @@ func (r *router) onInfo(t telemetry.Target, i fleet.Info) {
 			r.metrics.KnowModel(alias)
 		}
 	}
-	r.gate.Describe(t.ID, t.Incarnation, i)
+	for _, adapter := range r.gate.Describe(t.ID, t.Incarnation, i) {
+		r.keyer.Renew(adapter)
+	}
 	r.exact.follow(t, i)
 }
 

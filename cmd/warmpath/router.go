@@ -35,6 +35,7 @@ type router struct {
 	log       *slog.Logger
 	gate      *gate.Gate
 	proxy     *proxy.Proxy
+	keyer     *prompt.Keyer
 	metrics   *metrics.Set
 	telemetry *telemetry.Manager
 	exact     *exactMode
@@ -122,7 +123,8 @@ func (r *router) wire() {
 	o.SpoolBytes, o.SpoolDir, o.CORS = int64(c.BodySpoolBytes), c.BodySpoolDir, intake.CORS{Origins: c.CORS.Origins}
 	o.ConnectTimeout, o.HeaderTimeout, o.IdleGap = c.Timeouts.Connect, c.Timeouts.Header, c.Timeouts.IdleGap
 	o.ClientTimeout, o.BodiesBytesMax = c.Timeouts.Client, int64(c.BodiesBytesMax)
-	r.proxy = proxy.New(o, r.gate, prompt.New(r.seed, prompt.DefaultOptions()), r.hooks(), r.log, time.Now)
+	r.keyer = prompt.New(r.seed, prompt.DefaultOptions())
+	r.proxy = proxy.New(o, r.gate, r.keyer, r.hooks(), r.log, time.Now)
 	r.telemetry = telemetry.New(telemetry.Options{Interval: c.Telemetry.Interval, Timeout: c.Telemetry.Timeout, StaleAfter: c.Telemetry.StaleAfter,
 		InFlight: r.gate.InFlight, OnInfo: r.onInfo, OnCounts: r.onCounts, OnRestart: r.onRestart, OnDown: r.onDown, OnFail: r.onFail, Log: r.log})
 }

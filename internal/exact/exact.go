@@ -40,12 +40,17 @@ type Finder struct {
 type model struct {
 	base, adapter string
 	sizes         []int // of blocks, in tokens, among the workers that serve it
+	passed        []int // slots of those whose word on it does not count
 }
 
 // Worker is one that tells what it holds.
 type Worker struct {
+	Slot        int
 	Models      []fleet.Model
 	BlockTokens int
+	// Reloaded are adapters that it unloaded at some time. Another of the same name may be loaded since, and its blocks have the same names
+	// as the old one's, which the engine may still have: what it tells of them is passed over.
+	Reloaded []string
 }
 
 // New makes a Finder for which no worker tells anything yet.
@@ -85,6 +90,9 @@ func (f *Finder) Serve(workers []Worker) {
 				}
 				if !slices.Contains(known.sizes, w.BlockTokens) {
 					known.sizes = append(known.sizes, w.BlockTokens)
+				}
+				if of.adapter != "" && slices.Contains(w.Reloaded, of.adapter) {
+					known.passed = append(known.passed, w.Slot)
 				}
 				models[name] = known
 			}
@@ -132,6 +140,11 @@ func (f *Finder) Find(ctx context.Context, ask render.Ask, d *Found) bool {
 		}
 		d.chains[i] = prompt.TokenChain(f.o.Seed, d.chains[i], ids, prompt.Blocks{Tokens: size, Model: m.base, Adapter: m.adapter, Salt: ask.Req.CacheSalt})
 		d.matches[i] = f.o.Index.Match(d.chains[i].Keys, d.matches[i])
+		for _, slot := range m.passed {
+			if slot < len(d.matches[i].Depth) {
+				d.matches[i].Depth[slot] = -1
+			}
+		}
 		d.Known = append(d.Known, sched.Known{BlockTokens: size, Keys: d.chains[i].Keys, Depth: d.matches[i].Depth, Fast: d.matches[i].Fast})
 	}
 	return true

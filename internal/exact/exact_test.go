@@ -133,3 +133,19 @@ func TestALongPromptLeavesNoMemoryBehind(t *testing.T) {
 		t.Errorf("%d ids are kept, the bound is %d", cap(d.IDs), idsKept)
 	}
 }
+
+func TestLOR02WhatIsToldOfAnAdapterThatWasUnloadedIsPassedOver(t *testing.T) {
+	r := newRig()
+	r.Serve([]Worker{{Slot: 0, Models: served, BlockTokens: 16, Reloaded: []string{"sql"}}, {Slot: 1, Models: served, BlockTokens: 16}, {Slot: 7, Models: served, BlockTokens: 16, Reloaded: []string{"sql"}}})
+	for slot := range 2 {
+		r.store(slot, 160, prompt.Blocks{Tokens: 16, Model: "base", Adapter: "sql"})
+	}
+	if d, ok := r.find("sql", 160, ""); !ok || d.Known[0].Depth[0] != -1 || d.Known[0].Depth[1] != 10 {
+		t.Errorf("%v %+v, want nothing known of slot 0 and 10 blocks in slot 1", ok, d.Known)
+	}
+	r.index.Close(r.index.Open(0))
+	r.store(0, 160, prompt.Blocks{Tokens: 16, Model: "base"})
+	if d, ok := r.find("base", 160, ""); !ok || d.Known[0].Depth[0] != 10 {
+		t.Errorf("%v %+v, want the base model's 10 blocks in slot 0", ok, d.Known)
+	}
+}

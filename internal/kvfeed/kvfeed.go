@@ -15,6 +15,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"sync"
 	"time"
 
@@ -105,9 +106,10 @@ type Manager struct {
 	index   *kvindex.Index
 	running sync.WaitGroup
 
-	mu     sync.Mutex // guards the fields below; a feed's mu may be taken while it is held
-	feeds  map[string]*feed
-	closed bool
+	mu       sync.Mutex // guards the fields below; a feed's mu may be taken while it is held
+	feeds    map[string]*feed
+	sweeping bool
+	closed   bool
 }
 
 // New makes a Manager that keeps index up to date.
@@ -141,7 +143,36 @@ func (m *Manager) Leave(id string) {
 	if f := m.feeds[id]; f != nil {
 		f.stop()
 		delete(m.feeds, id)
+		m.sweep()
 	}
+}
+
+// sweepNodes is how many blocks are looked at under one lock of the index: some 50 microseconds.
+const sweepNodes = 1024
+
+// sweep takes out of memory what workers that are gone held. Events of others do it in passing, but there may be none. It is called with
+// mu held.
+func (m *Manager) sweep() {
+	if m.sweeping || m.closed {
+		return
+	}
+	m.sweeping = true
+	m.running.Go(func() {
+		for m.index.Sweep(sweepNodes) && m.mayGoOn() {
+			runtime.Gosched()
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.sweeping = false; m.index.Sweep(0) {
+			m.sweep() // another left meanwhile
+		}
+	})
+}
+
+func (m *Manager) mayGoOn() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.closed
 }
 
 // Expect says that a worker computed blocks that were not cached, so that events must come. When they have not for too long, its knowledge

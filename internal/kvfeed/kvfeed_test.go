@@ -327,3 +327,22 @@ func TestWorkersThatShouldTellAndDoNotAreDoubted(t *testing.T) {
 	e.store(1, 2, 6)
 	until(t, "the next message", func() bool { return depth(x, 0, 1, 6) == 6 })
 }
+
+func TestIDX03WhatAWorkerHeldIsOutOfMemoryThoughNoEventComesAfterIt(t *testing.T) {
+	m, x := manager(t, quick())
+	engines := map[string]*fakeEngine{"a": startEngine(t), "b": startEngine(t), "c": startEngine(t)}
+	for id, e := range engines {
+		slot := int(id[0] - 'a')
+		m.Follow(e.target(id, slot))
+		for topic := range 20 {
+			e.store(1, 100*slot+topic, 6)
+		}
+		until(t, "what "+id+" said", func() bool { return depth(x, slot, 100*slot+19, 6) == 6 })
+	}
+	m.Leave("a")
+	m.Leave("b")
+	until(t, "what two held to be swept out", func() bool { s := x.Stats(); return s.Pairs == 120 && s.Dying == 0 })
+	if d := depth(x, 2, 219, 6); d != 6 {
+		t.Errorf("of the third %d blocks are left", d)
+	}
+}

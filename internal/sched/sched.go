@@ -107,6 +107,7 @@ type Decision struct {
 	BestMatchedTokens int           `json:"best_matched_tokens"`
 	ByEvents          bool          `json:"by_events,omitempty"` // matched is what the chosen worker told
 	ToldTokens        int           `json:"-"`                   // what it told, also where that is doubted; -1 when it told nothing
+	BlockTokens       int           `json:"-"`                   // of its engine; 0 unknown
 	OutputTokens      float64       `json:"output_tokens"`       // expected
 	Relaxed           string        `json:"relaxed,omitempty"`   // soft filters that would have left nobody
 	Reason            string        `json:"reason"`

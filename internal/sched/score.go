@@ -348,6 +348,7 @@ func (s *Scheduler) explain(chosen int, reason, relaxed string, j judgement) Dec
 		BestMatchedTokens: j.bestMatched,
 		ByEvents:          c.byEvents,
 		ToldTokens:        c.told,
+		BlockTokens:       c.worker.BlockTokens(),
 		OutputTokens:      j.output,
 		Relaxed:           relaxed,
 		Reason:            reason,

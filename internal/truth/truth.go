@@ -197,6 +197,9 @@ func (s *Seen) promptsDiffer() bool {
 	return s.TokensKnown && s.PromptPredicted > 0 && s.PromptReported > 0 && s.PromptPredicted != s.PromptReported
 }
 
+// Knows says whether anything was noted of a worker. Who notes a worker for the first time should make sure that it has not left meanwhile.
+func (b *Book) Knows(worker string) bool { return b.workers[worker] != nil }
+
 // Forget drops a worker, as when it left or its engine was replaced.
 func (b *Book) Forget(worker string) { delete(b.workers, worker) }
 

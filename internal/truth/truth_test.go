@@ -206,6 +206,9 @@ func TestTheBookIsBoundedAndInOrder(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 	b.Forget("a")
+	if b.Knows("a") || !b.Knows("c") {
+		t.Error("what was forgotten is known, or the other way round")
+	}
 	b.Note("b", 1, told(0, 800))
 	if got := fmt.Sprint(b.All()[0].Worker, b.All()[1].Worker); got != "bc" {
 		t.Error(got)
