@@ -28,7 +28,8 @@ median of five rounds in which contestants take turns. Prints pass or fail for e
 
 The part index tells how fast workers' cache events go into the index, how long a look-up takes meanwhile, and its memory for each block.
 
-The part tokenize tells how fast text becomes token ids, beside the implementation that engines use; with --tokenizers it is in "all" too.
+The part tokenize tells how fast text becomes token ids, beside the implementation that engines use, and the part exact how long a
+decision takes by the model's own tokens and workers' cache events; with --tokenizers both are in "all" too.
 
 The part profile saturates the router alone for --window and writes its CPU profile into the folder of --pprof (make profile).
 
@@ -53,10 +54,10 @@ type benchOptions struct {
 func benchCommand() *cobra.Command {
 	var o benchOptions
 	command := &cobra.Command{
-		Use: "bench " + strings.Join(bench.PartNames, "|") + "|profile|" + indexPart + "|" + tokenizePart + "|all", Short: "Measure what the router costs, beside nginx and HAProxy", Long: benchLong,
+		Use: "bench " + strings.Join(bench.PartNames, "|") + "|profile|" + indexPart + "|" + tokenizePart + "|" + exactPart + "|all", Short: "Measure what the router costs, beside nginx and HAProxy", Long: benchLong,
 		Example:   "  warmpath bench all\n  warmpath bench decide --json | jq '.[0].sections[0].checks'",
 		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
-		ValidArgs: append([]string{"all", indexPart, tokenizePart, "profile"}, bench.PartNames...),
+		ValidArgs: append([]string{"all", indexPart, tokenizePart, exactPart, "profile"}, bench.PartNames...),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cmd.Help()
@@ -72,7 +73,7 @@ func benchCommand() *cobra.Command {
 	flags.IntVar(&o.rounds, "rounds", d.Rounds, "rounds of which the median is taken")
 	flags.DurationVar(&o.window, "window", d.Window, "how long one contestant is measured in one round, about")
 	flags.StringVar(&o.peers, "peers", "", "folder of installed rival routers (see make bench-peers); they join the tables of proxy and streams")
-	flags.StringVar(&o.tokens, "tokenizers", "", "folder with tokenizers and the reference for the part tokenize (see scripts/exact-install.sh)")
+	flags.StringVar(&o.tokens, "tokenizers", "", "folder with tokenizers and the reference for the parts tokenize and exact (see scripts/exact-install.sh)")
 	flags.StringVar(&o.pprof, "pprof", "", "folder for CPU profiles of the router under load")
 	return command
 }
@@ -89,7 +90,7 @@ func runBench(ctx context.Context, o benchOptions, part string, stdout, stderr i
 	if part == "all" {
 		names = append(slices.Clone(bench.PartNames), indexPart)
 		if o.tokens != "" {
-			names = append(names, tokenizePart)
+			names = append(names, tokenizePart, exactPart)
 		}
 	}
 	for _, program := range []string{"nginx", "haproxy"} {
@@ -103,6 +104,11 @@ func runBench(ctx context.Context, o benchOptions, part string, stdout, stderr i
 		measure := bench.Parts[name]
 		if name == indexPart {
 			measure = kvbench.Index
+		}
+		if name == exactPart {
+			measure = func(ctx context.Context, b bench.Options) (bench.Report, error) {
+				return benchExact(ctx, o.tokens, b.Rounds, b.Progress)
+			}
 		}
 		if name == tokenizePart {
 			measure = func(ctx context.Context, b bench.Options) (bench.Report, error) {

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"compress/gzip"
+	"encoding/json"
 	"math"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -22,7 +26,7 @@ func TestABenchSaysWhatPassedAndWhatFailed(t *testing.T) {
 }
 
 func TestABenchThatCannotRunIsWrongUse(t *testing.T) {
-	for _, args := range [][]string{{"bench", "nonsense"}, {"bench", "decide", "--rounds", "0"}, {"bench", "decide", "--window", "1ms"}} {
+	for _, args := range [][]string{{"bench", "nonsense"}, {"bench", "decide", "--rounds", "0"}, {"bench", "decide", "--window", "1ms"}, {"bench", "exact"}} {
 		var stdout, stderr strings.Builder
 		if code := run(args, &stdout, &stderr); code != exitUsage {
 			t.Errorf("%q: exit code %d, %s", args, code, stderr.String())
@@ -34,5 +38,38 @@ func TestABenchThatCannotRunIsWrongUse(t *testing.T) {
 	var stdout, stderr strings.Builder
 	if code := run([]string{"bench", "proxy"}, &stdout, &stderr); code != exitUsage || !strings.Contains(stderr.String(), "apt-get install nginx") {
 		t.Errorf("without nginx: exit code %d, %s", code, stderr.String())
+	}
+}
+
+func TestADecisionInExactModeIsMeasured(t *testing.T) {
+	packed, err := os.Open("../../internal/tokenizer/testdata/qwen3.json.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer packed.Close()
+	z, err := gzip.NewReader(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sample struct{ Tokenizer json.RawMessage }
+	if err := json.NewDecoder(z).Decode(&sample); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	template := `{"chat_template": "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"}`
+	for name, content := range map[string]string{"tokenizer.json": string(sample.Tokenizer), "tokenizer_config.json": template} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	texts := map[string][]string{"prose": {strings.Repeat("words \"said\" and\n", 300)}, "code": {strings.Repeat("func f() {\n\treturn\n}\n", 250)}}
+	got, err := exactRound(t.Context(), dir, texts, 0)
+	if err != nil || len(got) != len(exactKinds) {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	for i, d := range got {
+		if d.total <= 0 || d.render <= 0 || d.tokens <= 0 || d.total < d.render+d.match+d.place {
+			t.Errorf("%s: %+v", exactKinds[i].name, d)
+		}
 	}
 }
