@@ -74,7 +74,8 @@ type teller struct {
 	asked  map[string]int
 	// fault, if there is one, answers instead and says whether it did.
 	fault func(w http.ResponseWriter, r *http.Request, body []byte) bool
-	// change alters a request before it is rendered.
+	// silent: what is served tells the number of its tokens, and not which they are. change alters what /tokenize is asked.
+	silent bool
 	change func(body map[string]any)
 }
 
@@ -131,13 +132,24 @@ func (e *teller) answer(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
+	if e.change != nil && r.URL.Path == "/tokenize" {
+		var fields map[string]any
+		if json.Unmarshal(body, &fields) == nil {
+			e.change(fields)
+			body, _ = json.Marshal(fields)
+		}
+	}
 	ids, err := e.tokens(model, body)
 	if err != nil {
 		http.Error(w, "refused", http.StatusBadRequest)
 		return
 	}
 	if r.URL.Path != "/tokenize" {
-		fmt.Fprintf(w, `{"usage":{"prompt_tokens":%d},"prompt_token_ids":%s}`, len(ids), list(ids))
+		told := list(ids)
+		if e.silent {
+			told = []byte("null")
+		}
+		fmt.Fprintf(w, `{"usage":{"prompt_tokens":%d},"prompt_token_ids":%s}`, len(ids), told)
 		return
 	}
 	fmt.Fprintf(w, `{"count":%d,"max_model_len":8192,"tokens":%s,"token_strs":null}`, len(ids), list(ids))
@@ -162,10 +174,6 @@ func (e *teller) tokens(model *modelfile.Model, body []byte) ([]uint32, error) {
 	}
 	if text, ok := fields["prompt"].(string); ok {
 		return model.Tokenizer.Encode(nil, text, tokenizer.Options{Wrap: fields["add_special_tokens"] != false}), nil
-	}
-	if e.change != nil {
-		e.change(fields)
-		body, _ = json.Marshal(fields)
 	}
 	if model.Template == nil || fields["messages"] == nil {
 		return nil, errors.New("no chat")

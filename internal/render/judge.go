@@ -90,10 +90,10 @@ func judge(o *own, h *heard, before calendar) verdict {
 	for i, c := range chat.Conversations {
 		a := c.Request()
 		features, isChat := a.Features, a.Chat != nil
-		if features&h.form.Blind != 0 || isChat && h.unserved != "" {
+		theirs := h.answers[i]
+		if features&h.form.Blind != 0 && theirs == nil || isChat && h.unserved != "" {
 			continue
 		}
-		theirs := h.answers[i]
 		ours, err := o.tokens(nil, a, when)
 		switch {
 		case err != nil && theirs == nil:

@@ -167,12 +167,16 @@ func TestWorkersThatDisagreeStepTheirModelDownForAll(t *testing.T) {
 
 func TestWhatVLLMsTokenizeSaysCountsOnlyWhereItServesTheSame(t *testing.T) {
 	dir := house(t, chatML)
-	e := newTeller(t, dir)
-	s := start(t, func(o *Options) { o.Files = map[string]string{"m": dir} })
-	s.Follow(e.target("a", "vllm"))
-	s.mode(Exact)
-	if _, ok := s.ask(llmapi.Chat, `{"messages":[{"role":"user","content":"x"}],"reasoning_effort":"high"}`); ok {
-		t.Error("POST /tokenize of vLLM says nothing about an effort")
+	const hard = `{"messages":[{"role":"user","content":"x"}],"reasoning_effort":"high"}`
+	for _, silent := range []bool{false, true} {
+		e := newTeller(t, dir)
+		e.silent, e.change = silent, func(body map[string]any) { delete(body, "reasoning_effort"); delete(body, "documents") }
+		s := start(t, func(o *Options) { o.Files = map[string]string{"m": dir} })
+		s.Follow(e.target("a", "vllm"))
+		s.mode(Exact)
+		if ids, ok := s.ask(llmapi.Chat, hard); ok == silent || ok && !slices.Equal(ids, truth(t, dir, hard)) {
+			t.Errorf("POST /tokenize says nothing about an effort, what is served does where it tells its tokens (%v): %v %v", !silent, ids, ok)
+		}
 	}
 
 	other := newTeller(t, dir)

@@ -159,7 +159,11 @@ func (w *worker) ask(ctx context.Context, f *tokenask.Form, model string) (*hear
 	h := &heard{form: f, answers: make([][]uint32, len(chat.Conversations)), at: w.m.o.Now()}
 	some := false
 	for i, c := range chat.Conversations {
-		ids, err := w.askOne(ctx, f, model, c.Request())
+		r := c.Request()
+		if r.Features&f.Blind != 0 {
+			continue
+		}
+		ids, err := w.askOne(ctx, f, model, r)
 		var refusal *tokenask.StatusError
 		switch {
 		case err == nil:
@@ -172,12 +176,12 @@ func (w *worker) ask(ctx context.Context, f *tokenask.Form, model string) (*hear
 	if !some {
 		return nil, errUseless
 	}
-	if chat, _ := h.offers(); chat && f.Partial {
+	h.digest = digestOf(h.answers)
+	if chats, _ := h.offers(); chats && f.Partial {
 		if err := w.serve(ctx, h, model); err != nil {
 			return nil, err
 		}
 	}
-	h.digest = digestOf(h.answers)
 	return h, nil
 }
 
@@ -192,27 +196,47 @@ func (w *worker) askOne(ctx context.Context, f *tokenask.Form, model string, a c
 }
 
 // serve has the engine serve one token of the first conversation, and compares what it says its prompt was with what it said before: vLLM
-// renders some models in another way than its /tokenize does.
+// renders some models in another way than its /tokenize does. What /tokenize does not heed is asked about in the same way.
 func (w *worker) serve(ctx context.Context, h *heard, model string) error {
 	at := 0
 	for h.answers[at] == nil { // some chat has an answer, and chats come first
 		at++
 	}
-	question, err := chat.Conversations[at].Served(model)
-	if err != nil {
+	ids, count, err := w.served(ctx, chat.Conversations[at], model)
+	switch {
+	case err != nil:
 		return err
+	case ids != nil && !slices.Equal(ids, h.answers[at]):
+		h.unserved = fmt.Sprintf("%s makes other tokens of a chat than POST /v1/chat/completions does", h.form.Name)
+	case count != len(h.answers[at]):
+		h.unserved = fmt.Sprintf("%s makes %d tokens of a chat of which POST /v1/chat/completions makes %d", h.form.Name, len(h.answers[at]), count)
+	case ids != nil:
+		for i, c := range chat.Conversations {
+			if c.Request().Features&h.form.Blind == 0 {
+				continue
+			}
+			if ids, _, err := w.served(ctx, c, model); err == nil {
+				h.answers[i] = ids
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+// served are the tokens of a conversation as the engine serves it, and how many they are; ids is nil where it does not tell them.
+func (w *worker) served(ctx context.Context, c chat.Conversation, model string) (ids []uint32, count int, err error) {
+	question, err := c.Served(model)
+	if err != nil {
+		return nil, 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, servedTimeout)
 	defer cancel()
 	answer, err := w.caller.Post(ctx, "/v1/chat/completions", question)
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
-	if ids, err := tokenask.ReadTokens(answer, "prompt_token_ids"); err == nil {
-		if !slices.Equal(ids, h.answers[at]) {
-			h.unserved = fmt.Sprintf("%s makes other tokens of a chat than POST /v1/chat/completions does", h.form.Name)
-		}
-		return nil
+	if ids, err = tokenask.ReadTokens(answer, "prompt_token_ids"); err == nil {
+		return ids, len(ids), nil
 	}
 	var said struct {
 		Usage struct {
@@ -220,10 +244,7 @@ func (w *worker) serve(ctx context.Context, h *heard, model string) error {
 		} `json:"usage"`
 	}
 	if err := json.Unmarshal(answer, &said, tokenask.ReadOptions); err != nil {
-		return errors.New("POST /v1/chat/completions: the answer is no JSON object")
+		return nil, 0, errors.New("POST /v1/chat/completions: the answer is no JSON object")
 	}
-	if said.Usage.Prompt != len(h.answers[at]) {
-		h.unserved = fmt.Sprintf("%s makes %d tokens of a chat of which POST /v1/chat/completions makes %d", h.form.Name, len(h.answers[at]), said.Usage.Prompt)
-	}
-	return nil
+	return nil, said.Usage.Prompt, nil
 }

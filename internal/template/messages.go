@@ -143,6 +143,64 @@ func assistant(made, m *pyvalue.Dict) error {
 	return nil
 }
 
+// knowsDevelopers is vLLM's rule for whether a template has a role for developers.
+func knowsDevelopers(source string) bool {
+	return strings.Contains(source, `"developer"`) || strings.Contains(source, `'developer'`)
+}
+
+// withoutDevelopers are the messages for a template that has no such role: what developers say is the system's, and where the system then
+// speaks later than first, all that it says is one message before the others.
+func withoutDevelopers(messages *pyvalue.List) *pyvalue.List {
+	found, late := false, false
+	var said []string
+	others := &pyvalue.List{}
+	for i, item := range messages.Items {
+		m := item.(*pyvalue.Dict)
+		if get(m, "role") == "developer" {
+			found = true
+			made := pyvalue.NewDict()
+			for _, key := range m.Keys() {
+				if key != "tools" {
+					made.Set(key, get(m, key))
+				}
+			}
+			made.Set("role", "system")
+			m, messages.Items[i] = made, made
+		}
+		if get(m, "role") != "system" {
+			others.Items = append(others.Items, m)
+			continue
+		}
+		late = late || i > 0
+		if text := textOf(get(m, "content")); text != "" {
+			said = append(said, text)
+		}
+	}
+	if !found || !late {
+		return messages
+	}
+	first := pyvalue.NewDict()
+	first.Set("role", "system")
+	first.Set("content", strings.Join(said, "\n\n"))
+	others.Items = append([]any{first}, others.Items...)
+	return others
+}
+
+// textOf is a content that was made for a template, as one text.
+func textOf(content any) string {
+	list, ok := content.(*pyvalue.List)
+	if !ok {
+		text, _ := content.(string)
+		return text
+	}
+	var texts []string
+	for _, part := range list.Items {
+		text, _ := get(part.(*pyvalue.Dict), "text").(string)
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, "\n")
+}
+
 func argumentsOf(v any) any {
 	switch v := v.(type) {
 	case *pyvalue.Dict, *pyvalue.List:

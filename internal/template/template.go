@@ -95,6 +95,8 @@ type Template struct {
 	special       map[string]string
 	parts         bool
 	asciiSpace    bool
+	// developers and toolDevelopers are whether the templates have a role for developers.
+	developers, toolDevelopers bool
 }
 
 // Load parses the templates. Its error names what is not known here.
@@ -107,7 +109,10 @@ func Load(f Files, format Format) (*Template, error) {
 		return nil, err
 	}
 	t := &Template{chat: chat, toolUse: chat, special: f.Special, asciiSpace: f.ASCIISpace, parts: format == Parts || format == Auto && chat.WalksContent()}
+	t.developers = knowsDevelopers(f.Chat)
+	t.toolDevelopers = t.developers
 	if f.ToolUse != "" {
+		t.toolDevelopers = knowsDevelopers(f.ToolUse)
 		if t.toolUse, err = jinja.Parse(f.ToolUse); err != nil {
 			return nil, fmt.Errorf("template for tools: %w", err)
 		}
@@ -154,11 +159,14 @@ func (t *Template) RenderRequest(req *pyvalue.Dict, bytes int, now time.Time) (s
 		return "", err
 	}
 	values := t.values(req)
-	values["messages"] = messages
 	tools, err := dumped(req)
 	if err != nil {
 		return "", err
 	}
+	if tools == nil && !t.developers || tools != nil && !t.toolDevelopers {
+		messages = withoutDevelopers(messages)
+	}
+	values["messages"] = messages
 	values["tools"] = tools
 	proceed := pyvalue.Truth(get(req, "continue_final_message"))
 	if proceed {
@@ -202,6 +210,9 @@ func (t *Template) values(req *pyvalue.Dict) map[string]any {
 	}
 	if effort := get(req, "reasoning_effort"); effort != nil {
 		values["reasoning_effort"] = effort
+		if _, said := values["enable_thinking"]; !said { // so that an effort has an effect where thinking has to be asked for
+			values["enable_thinking"] = effort != "none"
+		}
 	}
 	return values
 }

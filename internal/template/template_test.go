@@ -39,6 +39,20 @@ func TestMessagesAndToolsReachTheTemplateAsVLLMHandsThemOver(t *testing.T) {
 		`[{"type": "function", "function": {"name": "f", "description": null, "parameters": {"z": 1, "a": 2}, "strict": true}}]True<s>`)
 }
 
+func TestWhatDevelopersSayIsTheSystemsWhereTheTemplateHasNoSuchRole(t *testing.T) {
+	const source = `{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}`
+	f := func(source, body, want string) {
+		t.Helper()
+		if got, err := loaded(t, source, Auto).Render(body, time.Time{}); err != nil || got != want {
+			t.Errorf("%s: %s %v", body, got, err)
+		}
+	}
+	f(source, `{"messages":[{"role":"developer","content":"a","tools":[{}]},{"role":"user","content":"b"}]}`, "<system>a<user>b")
+	f(source, `{"messages":[{"role":"system","content":"s"},{"role":"user","content":"b"},{"role":"developer","content":[{"type":"text","text":"a"}]}]}`, "<system>s\n\na<user>b")
+	f(source, `{"messages":[{"role":"user","content":"b"},{"role":"system","content":"s"}]}`, "<user>b<system>s")
+	f(`{# 'developer' #}`+source, `{"messages":[{"role":"developer","content":"a"},{"role":"user","content":"b"}]}`, "<developer>a<user>b")
+}
+
 func TestTheFormatOfContentsIsFoundInTheTemplate(t *testing.T) {
 	for source, want := range map[string]bool{
 		`{% for m in messages %}{{ m.content }}{% endfor %}`: false,
