@@ -134,6 +134,13 @@ func (w *walker) control(key []byte, val int) (end int, known bool) {
 		r.N = max(r.N, 1)
 	case "best_of":
 		return w.integer(val, &r.bestOf), true
+	case "prompt_logprobs":
+		return w.given(val, &r.scores), true
+	case "logprobs":
+		return w.given(val, &r.logprobs), true
+	case "echo":
+		end = w.Value(val, 1)
+		r.echo = w.Peek(val) == 't'
 	case "cache_salt":
 		return w.name(val, nameSalt), true
 	case "prompt_cache_key":
@@ -150,6 +157,13 @@ func (w *walker) control(key []byte, val int) (end int, known bool) {
 		return 0, false
 	}
 	return end, true
+}
+
+// given notes whether a field says anything: null, false and no field are the same.
+func (w *walker) given(val int, is *bool) int {
+	c := w.Peek(val)
+	*is = c != 'n' && c != 'f'
+	return w.Value(val, 1)
 }
 
 func (w *walker) model(val int) int {

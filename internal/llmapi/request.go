@@ -51,6 +51,10 @@ type Request struct {
 	TokenCount int  // how many token ids
 	Needs      Needs
 
+	// Scored says that every token of the prompt is to be given a probability, for which engines compute all of it and take none of it from
+	// their caches: prompt_logprobs, or an echo with logprobs.
+	Scored bool
+
 	CacheSalt        string
 	Session          string // first found of prompt_cache_key, conversation, metadata.user_id, user
 	User             string // metadata.user_id or user
@@ -66,6 +70,9 @@ type Request struct {
 	names    [nameCount]Span // raw contents of the strings above
 	limits   [4]int          // max_completion_tokens, max_output_tokens, max_tokens, n_predict: the newer before the older
 	bestOf   int
+	scores   bool // prompt_logprobs
+	logprobs bool
+	echo     bool
 	wishes   [len(wishes)]Needs
 	options  streamOptions
 	edit     [1]Edit
@@ -146,6 +153,7 @@ func (r *Request) finish(body []byte, start int, old remembered) {
 	r.User = cmp.Or(name(nameMetadataUser, old.user), name(nameUser, old.user))
 	r.Session = cmp.Or(name(nameCacheKey, old.session), r.Conversation, r.User)
 	r.MaxTokens = max(0, cmp.Or(r.limits[:]...))
+	r.Scored = r.scores || r.echo && r.logprobs && r.API == Completions
 	r.options.open = start
 	for i := range r.sections {
 		sec := &r.sections[i]

@@ -25,7 +25,7 @@ func (x *exchange) key() error {
 			return err
 		}
 	}
-	if x.scanned && x.kind.Warms && x.api != llmapi.CountTokens { // counting warms no cache
+	if x.scanned && x.kind.Warms && x.api != llmapi.CountTokens && !x.req.Scored { // counting warms no cache, scoring reads none
 		x.chain = x.p.keyer.Chain(&x.req, x.text, x.chain)
 	} else {
 		x.chain.Keys, x.chain.Ends, x.chain.Replies = x.chain.Keys[:0], x.chain.Ends[:0], x.chain.Replies[:0]
