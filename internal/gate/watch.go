@@ -15,7 +15,7 @@ import (
 func (g *Gate) FirstToken(a *Attempt, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	a.course.FirstToken(now)
+	g.sched.FirstToken(&a.course, now)
 }
 
 // EnterAtOnce is how many blocks of a prompt are entered in the index with its placement, under the lock that all requests go through:

@@ -17,6 +17,7 @@ type Course struct {
 	matchedTokens int
 	matchedBlocks int32
 	expected      []prefix.Key // see Scheduler.expectBlocks
+	heavy         bool         // it has one of the worker's lanes
 
 	clean   bool          // its prefill was observed alone,
 	prefill time.Duration // and took so long
@@ -52,22 +53,32 @@ const (
 
 // Follow takes what Place returned and follows it to its end.
 func Follow(d *Decision, r *fleet.Reservation, now time.Time) Course {
-	return Course{worker: d.Worker, reservation: r, began: now, matchedTokens: d.MatchedTokens, matchedBlocks: d.MatchedBlocks, expected: d.expected}
+	return Course{worker: d.Worker, reservation: r, began: now, matchedTokens: d.MatchedTokens, matchedBlocks: d.MatchedBlocks, expected: d.expected, heavy: d.heavy}
 }
 
 // Reservation is what the request has on its worker.
 func (c *Course) Reservation() *fleet.Reservation { return c.reservation }
 
 // FirstToken moves the request from prefill to decoding.
-func (c *Course) FirstToken(now time.Time) {
+func (s *Scheduler) FirstToken(c *Course, now time.Time) {
+	s.leaveLane(c)
 	c.clean, c.prefill = c.reservation.FirstToken(now)
 	c.batch = c.worker.Load(now)
 	c.beside = -c.worker.PrefillTime(now)
 }
 
+// leaveLane gives back the lane of a heavy prefill, unless the slot is another worker's by now.
+func (s *Scheduler) leaveLane(c *Course) {
+	if c.heavy && s.slots[c.worker.Slot].worker == c.worker {
+		s.slots[c.worker.Slot].heavy--
+	}
+	c.heavy = false
+}
+
 // Release ends the request; later calls change nothing. A prompt that was entered as expected and never computed, for all that is known,
 // is withdrawn from the worker's assumed cache: a miss too many costs a prefill, a hit that is none costs a wait for nothing besides.
 func (s *Scheduler) Release(c *Course, chain prefix.Chain, now time.Time, o fleet.Outcome, computed bool) {
+	s.leaveLane(c)
 	c.alone = c.reservation.Alone()
 	released := c.reservation.Release(now, o)
 	s.withdraw(c.worker, c.expected)

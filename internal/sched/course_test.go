@@ -15,7 +15,7 @@ func TestStepsAreLearnedFromWhereNobodyPrefilled(t *testing.T) {
 		d, r := c.must(unique(1, 500))
 		course := Follow(&d, r, c.now)
 		c.now = c.now.Add(time.Second)
-		course.FirstToken(c.now)
+		c.s.FirstToken(&course, c.now)
 		lesson := Lesson{Model: "m", Streamed: true, Whole: true, PromptTokens: 500, Counted: true, Generated: 10, FirstToken: c.now}
 		for range 10 {
 			lesson.Gaps = append(lesson.Gaps, 1)

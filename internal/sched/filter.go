@@ -36,6 +36,7 @@ const (
 	outCrowd
 	outBusy
 	outDoubted
+	outLater
 )
 
 var verdicts = [...]string{
@@ -52,6 +53,7 @@ var verdicts = [...]string{
 	outCrowd:    "more than its share",
 	outBusy:     "said it is busy",
 	outDoubted:  "was out, and this is a retry",
+	outLater:    "no room at present",
 }
 
 func (v verdict) String() string {

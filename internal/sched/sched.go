@@ -38,6 +38,7 @@ type Options struct {
 	// EnterMax bounds the blocks of a prompt that Place enters in the index; 0 is all. What is left is for its owner to enter, see
 	// Decision.Entered.
 	EnterMax int
+	Room     RoomLimits // for requests that may wait
 }
 
 // Request is what choosing needs to know.
@@ -57,6 +58,9 @@ type Request struct {
 	Tried        []*fleet.Worker // never chosen again
 	Only         string          // id of the one worker that can serve, as the owner of a response id
 	Rows         []Row           // memory for those of the decision; may be nil
+	MayWait      bool            // ErrNoRoom is wanted rather than a place in an engine's queue
+	Waited       bool            // it has waited for room, and goes where that is
+	Heavy        bool            // its prefill is out of all proportion: it takes one of few lanes
 }
 
 // Hit says what a decision made of the warm prefixes it found.
@@ -112,7 +116,9 @@ type Decision struct {
 	Relaxed           string        `json:"relaxed,omitempty"`   // soft filters that would have left nobody
 	Reason            string        `json:"reason"`
 
+	Cost     Cost         `json:"-"` // of it there
 	expected []prefix.Key // what withdraws the prompt from those expected on the worker
+	heavy    bool
 }
 
 // ErrNoModel says that no worker serves the model. It is the client's mistake.
@@ -165,6 +171,7 @@ type Scheduler struct {
 	// enterMax is Options.EnterMax, and the largest int for all.
 	enterMax int
 	without  Terms
+	room     RoomLimits
 	chance   *rand.Rand
 
 	// Reused from one decision to the next.
@@ -185,6 +192,9 @@ type Scheduler struct {
 // An unknown policy panics: it is checked with SetPolicy where it comes from a user.
 func New(f *fleet.Fleet, x *prefix.Index, b *cost.Book, o *cost.Outputs, r *cost.Ratio, opts Options) *Scheduler {
 	s := &Scheduler{fleet: f, index: x, book: b, outputs: o, ratio: r, without: opts.Without, chance: newChance(opts.Seed)}
+	if s.room = opts.Room; s.room == (RoomLimits{}) {
+		s.room = DefaultRoomLimits()
+	}
 	if s.enterMax = opts.EnterMax; s.enterMax <= 0 {
 		s.enterMax = math.MaxInt
 	}
@@ -225,8 +235,8 @@ func PolicyNames() []string {
 	return names
 }
 
-// Place chooses a worker for a request, reserves on it and enters the prompt in the index. Errors are *ErrNoModel, *ErrContext or
-// *ErrNoWorker; then nothing was reserved.
+// Place chooses a worker for a request, reserves on it and enters the prompt in the index. Errors are *ErrNoModel, *ErrContext,
+// *ErrNoWorker or, for a request that may wait, *ErrNoRoom; then nothing was reserved.
 func (s *Scheduler) Place(now time.Time, req Request) (Decision, *fleet.Reservation, error) {
 	s.req = req // a field, because a policy's argument would be allocated
 	d, r, err := s.place(now, &s.req)
@@ -249,6 +259,9 @@ func (s *Scheduler) place(now time.Time, req *Request) (Decision, *fleet.Reserva
 	relaxed := s.soften(req)
 	j := s.judge(req)
 	s.score(j)
+	if req.MayWait && !s.makeRoom(now, req, &j) {
+		return Decision{Policy: s.policy}, nil, &ErrNoRoom{Model: req.Model, Cost: s.cheapest(&j)}
+	}
 	chosen, reason := s.choose(now, req)
 	d := s.explain(chosen, reason, relaxed, j)
 
@@ -256,9 +269,14 @@ func (s *Scheduler) place(now time.Time, req *Request) (Decision, *fleet.Reserva
 	r := s.fleet.Reserve(c.worker, c.need(j), now)
 	s.seen.add(c.uncached, c.cached, j.output)
 	s.turn++
-	s.slot(c.worker).turn = s.turn
+	l := s.slot(c.worker)
+	l.turn = s.turn
+	if req.Heavy {
+		l.heavy++
+	}
 	s.filled(c, &j)
-	d.expected = s.expectBlocks(c, req)
+	d.expected, d.heavy = s.expectBlocks(c, req), req.Heavy
+	d.Cost = Cost{Prefill: c.booking, Decode: s.decoding(c, &j)}
 	if s.index != nil && len(req.Chain.Keys) > 0 && req.Held == nil {
 		d.Entered = s.index.EnterHead(c.worker.Slot, req.Chain, now.UnixNano(), s.enterMax)
 	}

@@ -39,6 +39,7 @@ type candidate struct {
 	out      verdict
 	soft     uint8
 	byEvents bool // cached is told
+	full     bool // it has no room at present for a request that may wait
 
 	uncached   int // u
 	contextMax int // of the requested model there; 0 unknown
@@ -63,6 +64,7 @@ type slot struct {
 	filled float64 // tokens put into its cache, see Scheduler.filled
 
 	expected []expected // the newest at the end, at most expectedMax
+	heavy    int        // heavy prefills under way
 }
 
 // means is the mean request, of which other routers' are assumed to be.

@@ -169,7 +169,7 @@ func common(a, b []prefix.Key) int {
 }
 
 func (r *router) firstToken(f *flight) {
-	f.course.FirstToken(at(f.sequence.FirstToken))
+	r.sched.FirstToken(&f.course, at(f.sequence.FirstToken))
 }
 
 // ended releases and learns, as the router does when an answer is complete.
