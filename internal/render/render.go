@@ -115,7 +115,10 @@ type Manager struct {
 }
 
 // talksMax bounds the workers that are questioned at one time, so that a fleet that starts at once is not a burst.
-const talksMax = 4
+const talksMax = 8
+
+// promptBytesMax bounds the requests whose tokens are looked for: two million tokens.
+const promptBytesMax = 8 << 20
 
 // New makes a Manager that follows nobody yet. Close must be called.
 func New(o Options) *Manager {
@@ -137,7 +140,11 @@ func (m *Manager) Follow(t Target) {
 	}
 	old := m.workers[t.ID]
 	if old != nil {
-		if reflect.DeepEqual(old.target, t) {
+		if old.target == t.engine() && slices.Equal(old.names, baseNames(t.Models)) {
+			if !reflect.DeepEqual(old.models, t.Models) { // an adapter came or went: the engine is as it was
+				old.models = t.Models
+				m.wake()
+			}
 			return
 		}
 		old.cancel()
@@ -218,7 +225,7 @@ func (m *Manager) keep() {
 // engine-side at most Options.Deadline. Where ok is false they are not known, and into is returned as it came.
 func (m *Manager) Tokens(ctx context.Context, ask Ask, into []uint32) (ids []uint32, ok bool) {
 	v := (*m.views.Load())[ask.Model]
-	if v == nil || !v.takes(ask.API) || !ask.Req.TokenIDs && v.own == nil && len(v.engines) == 0 {
+	if v == nil || len(ask.Body) > promptBytesMax || !v.takes(ask.API) || !ask.Req.TokenIDs && v.own == nil && len(v.engines) == 0 {
 		return into, false
 	}
 	a, err := chat.Read(ask.API, ask.Req, ask.Body)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/internal/chat"
+	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/llmapi"
 )
 
@@ -66,6 +67,25 @@ func TestAnEngineThatKeepsItsRenderingShutIsAskedInItsOtherWay(t *testing.T) {
 		if e.count("/v1/chat/completions/render") != 1 {
 			t.Errorf("status %d: asked %d times", status, e.count("/v1/chat/completions/render"))
 		}
+	}
+}
+
+func TestAnAdapterThatComesChangesNothingButItsName(t *testing.T) {
+	dir := house(t, chatML)
+	e := newTeller(t, dir)
+	s := start(t, func(o *Options) { o.Files = map[string]string{"m": dir} })
+	target := e.target("a", "warmpath")
+	s.Follow(target)
+	s.mode(Exact)
+	asked := e.count("/tokenize")
+	s.Follow(target)
+	target.Models = append(slices.Clone(target.Models), fleet.Model{ID: "another", Parent: "m"})
+	s.Follow(target)
+	s.until("the adapter to be known", func(State) bool { return (*s.views.Load())["another"] != nil })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := e.count("/tokenize"); n != asked || !slices.Equal(s.modes, []string{"m exact"}) {
+		t.Errorf("asked %d times more; %v", n-asked, s.modes)
 	}
 }
 

@@ -33,16 +33,13 @@ func newSide(m *Manager) *side {
 	return &side{m: m, root: m.o.Seed.Root([]byte("question")), underWay: map[prefix.Key]*call{}, memory: newMemory(m.o.CacheBytes)}
 }
 
-// questionBytesMax bounds the requests that engines are asked about: two million tokens.
-const questionBytesMax = 8 << 20
-
 // rememberFor bounds the age of what is remembered: a template may print the date. Midnight comes at a quarter of an hour in every zone, so
 // within one nothing changes.
 const rememberFor = 15 * time.Minute
 
 // tokens appends what an engine makes of a request, told within the deadline or remembered.
 func (s *side) tokens(ctx context.Context, v *view, a chat.Request, name string, into []uint32) (ids []uint32, ok bool) {
-	if len(v.engines) == 0 || a.Bytes > questionBytesMax || a.Chat != nil && (!v.chats || a.Features&(v.form.Blind|chat.Strange) != 0) || a.Chat == nil && !v.texts {
+	if len(v.engines) == 0 || a.Chat != nil && (!v.chats || a.Features&(v.form.Blind|chat.Strange) != 0) || a.Chat == nil && !v.texts {
 		return into, false
 	}
 	timer := time.NewTimer(s.m.o.Deadline)

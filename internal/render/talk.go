@@ -9,19 +9,22 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/chat"
+	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/tokenask"
 )
 
 // worker is one engine that is asked. Its goroutine asks it about the conversations when it came, and again when there is a reason to.
 type worker struct {
 	m       *Manager
-	target  Target
+	target  engine
+	names   []string // of its own models, adapters left out
 	caller  *tokenask.Caller
 	circuit circuit // of questions for requests
 	cancel  context.CancelFunc
 	poke    chan struct{} // ask again now
 
 	// Guarded by m.mu.
+	models   []fleet.Model
 	heard    *heard // nil: nothing yet
 	err      error  // why not
 	verdicts map[*files]verdict
@@ -31,7 +34,7 @@ type worker struct {
 }
 
 func newWorker(m *Manager, t Target, cancel context.CancelFunc) *worker {
-	return &worker{m: m, target: t, caller: tokenask.NewCaller(t.URL, t.Key, m.o.Client), cancel: cancel, poke: make(chan struct{}, 1), verdicts: map[*files]verdict{}}
+	return &worker{m: m, target: t.engine(), names: baseNames(t.Models), models: t.Models, caller: tokenask.NewCaller(t.URL, t.Key, m.o.Client), cancel: cancel, poke: make(chan struct{}, 1), verdicts: map[*files]verdict{}}
 }
 
 // again has it asked anew, soon.
@@ -93,7 +96,7 @@ func (w *worker) talk(ctx context.Context) outcome {
 	}
 	verdicts, end := map[*files]verdict{}, settled
 	if err == nil {
-		for _, name := range w.names() {
+		for _, name := range w.names {
 			f := w.m.filesOf(name, w)
 			if f == nil || f.own == nil {
 				continue
@@ -119,9 +122,18 @@ func (w *worker) talk(ctx context.Context) outcome {
 	return end
 }
 
-// names are those of the worker's own models, adapters left out.
-func (w *worker) names() (names []string) {
-	for _, model := range w.target.Models {
+// engine is what of a Target makes another engine of it.
+type engine struct {
+	id, kind, path, url, key string
+	incarnation              uint64
+}
+
+func (t Target) engine() engine {
+	return engine{t.ID, t.Engine, t.ModelPath, t.URL, t.Key, t.Incarnation}
+}
+
+func baseNames(models []fleet.Model) (names []string) {
+	for _, model := range models {
 		if model.Parent == "" {
 			names = append(names, model.ID)
 		}
@@ -136,15 +148,14 @@ var (
 
 // interview asks the engine about every conversation, in the most telling form that it has.
 func (w *worker) interview(ctx context.Context) (*heard, error) {
-	names := w.names()
-	if len(tokenask.Forms[w.target.Engine]) == 0 || len(names) == 0 {
+	if len(tokenask.Forms[w.target.kind]) == 0 || len(w.names) == 0 {
 		return nil, errUnasked
 	}
 	var err error
-	for i := range tokenask.Forms[w.target.Engine] {
-		f := &tokenask.Forms[w.target.Engine][i]
+	for i := range tokenask.Forms[w.target.kind] {
+		f := &tokenask.Forms[w.target.kind][i]
 		var h *heard
-		if h, err = w.ask(ctx, f, names[0]); err == nil {
+		if h, err = w.ask(ctx, f, w.names[0]); err == nil {
 			return h, nil
 		}
 		var refusal *tokenask.StatusError

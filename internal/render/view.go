@@ -54,7 +54,7 @@ func (v *view) takes(api llmapi.API) bool {
 func (m *Manager) filesOf(name string, w *worker) *files {
 	path, configured := m.o.Files[name]
 	if !configured {
-		path = readable(w.target.ModelPath)
+		path = readable(w.target.path)
 	}
 	m.mu.Lock()
 	was := m.model(name).files
@@ -108,7 +108,7 @@ func (m *Manager) look() (map[string]*view, []State) {
 	serving := map[string][]*worker{}
 	for _, id := range slices.Sorted(maps.Keys(m.workers)) {
 		w := m.workers[id]
-		for _, name := range w.names() {
+		for _, name := range w.names {
 			serving[name] = append(serving[name], w)
 		}
 	}
@@ -119,7 +119,7 @@ func (m *Manager) look() (map[string]*view, []State) {
 		states = append(states, views[name].state())
 	}
 	for _, id := range slices.Sorted(maps.Keys(m.workers)) { // other names of the same
-		for _, model := range m.workers[id].target.Models {
+		for _, model := range m.workers[id].models {
 			for _, name := range append(model.Aliases[:len(model.Aliases):len(model.Aliases)], model.ID) {
 				of := model.ID
 				if model.Parent != "" {
@@ -146,13 +146,13 @@ func (m *Manager) view(name string, workers []*worker) *view {
 	var agree, differ int
 	same := true
 	for _, w := range workers {
-		s := WorkerState{ID: w.target.ID}
+		s := WorkerState{ID: w.target.id}
 		switch {
 		case w.heard == nil && w.err == nil:
 			s.Why, s.Pending = "it is being asked", true
 		case w.heard == nil:
 			s.Why = w.err.Error()
-			silent = append(silent, w.target.ID+": "+s.Why)
+			silent = append(silent, w.target.id+": "+s.Why)
 		default:
 			s.Form = w.heard.form.Name
 			v.engines = append(v.engines, w)
@@ -161,7 +161,7 @@ func (m *Manager) view(name string, workers []*worker) *view {
 			if doubt, judged := m.weigh(v, md, w, agree); doubt != "" {
 				differ++
 				s.Why = doubt
-				doubts = append(doubts, w.target.ID+": "+doubt)
+				doubts = append(doubts, w.target.id+": "+doubt)
 			} else if judged {
 				agree++
 				s.Agrees = true
@@ -177,7 +177,7 @@ func (m *Manager) view(name string, workers []*worker) *view {
 	case v.own != nil && (v.proof.chats || v.own.model.Template == nil && !v.chats):
 		v.mode = Exact
 	case v.chats || v.texts && v.own == nil:
-		v.mode, v.source = EngineSide, v.engines[0].target.ID
+		v.mode, v.source = EngineSide, v.engines[0].target.id
 	}
 	v.why = m.because(v, md, doubts, silent, same)
 	return v
