@@ -106,7 +106,7 @@ func loadGGUF(file io.Reader) (*Model, error) {
 		return nil, err
 	}
 	m := &Model{Form: FormGGUF, Tokenizer: t}
-	files := template.Files{Chat: h.texts["tokenizer.chat_template"], ToolUse: h.texts["tokenizer.chat_template.tool_use"], Special: map[string]string{}, ASCIISpace: true}
+	files := template.Files{Chat: h.texts["tokenizer.chat_template"], ToolUse: h.texts["tokenizer.chat_template.tool_use"], Special: map[string]string{}, LlamaCPP: true}
 	for name, id := range map[string]int{"bos_token": g.bos, "eos_token": g.eos} {
 		if id >= 0 {
 			files.Special[name], _ = t.Text(uint32(id))

@@ -14,7 +14,7 @@ const ggufMagic = "GGUF"
 
 // Bounds of a .gguf file's header. What is beyond is an error that names the bound; memory grows only with what was really read.
 const (
-	headerBytesMax = 512 << 20 // all metadata
+	headerBytesMax = 128 << 20 // all metadata; that of gemma-3, with 262,144 tokens, has 11 MB
 	keysMax        = 1 << 16
 	keyBytesMax    = 1 << 16
 	stringBytesMax = 4 << 20
@@ -144,6 +144,9 @@ func (r *ggufReader) array(h *header, key string) error {
 	}
 	if n > elementsMax {
 		return fmt.Errorf("has %d elements, more than %d", n, elementsMax)
+	}
+	if kind == kindString {
+		h.lists[key] = []string{}
 	}
 	for range n {
 		var v uint64

@@ -61,8 +61,11 @@ func Load(path, model string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !info.IsDir() {
+	if info.Mode().IsRegular() {
 		return loadFile(path)
+	}
+	if !info.IsDir() {
+		return nil, fmt.Errorf("%s is neither a file nor a folder", path)
 	}
 	if path, err = resolve(path, model); err != nil {
 		return nil, err

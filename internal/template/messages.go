@@ -50,7 +50,12 @@ func (t *Template) message(m *pyvalue.Dict) (*pyvalue.Dict, error) {
 		}
 		made.Set("content", parts)
 	} else {
-		if !t.parts { // an empty text is no text there
+		switch {
+		case t.llama != nil: // an empty text is none as long as there is no other
+			for len(texts) > 0 && texts[0] == "" {
+				texts = texts[1:]
+			}
+		case !t.parts: // an empty text is no text there
 			kept := texts[:0]
 			for _, text := range texts {
 				if text != "" {

@@ -38,7 +38,7 @@ type Files struct {
 	ToolUse string            // another one for requests with tools; "" for none
 	Special map[string]string // special tokens by their names: bos_token, eos_token, ...
 
-	ASCIISpace bool // strip and trim take off ASCII white space only, as in llama.cpp
+	LlamaCPP bool // render as llama.cpp does, not as vLLM
 }
 
 // specialNames are the tokens that templates are given by name.
@@ -94,7 +94,7 @@ type Template struct {
 	chat, toolUse *jinja.Template
 	special       map[string]string
 	parts         bool
-	asciiSpace    bool
+	llama         *llamaCPP // nil: as vLLM does
 	// developers and toolDevelopers are whether the templates have a role for developers.
 	developers, toolDevelopers bool
 }
@@ -108,7 +108,7 @@ func Load(f Files, format Format) (*Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Template{chat: chat, toolUse: chat, special: f.Special, asciiSpace: f.ASCIISpace, parts: format == Parts || format == Auto && chat.WalksContent()}
+	t := &Template{chat: chat, toolUse: chat, special: f.Special, parts: format == Parts || format == Auto && chat.WalksContent()}
 	t.developers = knowsDevelopers(f.Chat)
 	t.toolDevelopers = t.developers
 	if f.ToolUse != "" {
@@ -116,6 +116,9 @@ func Load(f Files, format Format) (*Template, error) {
 		if t.toolUse, err = jinja.Parse(f.ToolUse); err != nil {
 			return nil, fmt.Errorf("template for tools: %w", err)
 		}
+	}
+	if f.LlamaCPP {
+		t.asLlamaCPP(f.Chat)
 	}
 	return t, nil
 }
@@ -154,6 +157,11 @@ func ReadRequest(body string) (*pyvalue.Dict, error) {
 
 // RenderRequest is Render for a body that is read already, of about so many bytes. It may change req.
 func (t *Template) RenderRequest(req *pyvalue.Dict, bytes int, now time.Time) (string, error) {
+	if t.llama != nil {
+		if err := t.llama.request(req); err != nil {
+			return "", err
+		}
+	}
 	messages, err := t.messages(req)
 	if err != nil {
 		return "", err
@@ -163,11 +171,14 @@ func (t *Template) RenderRequest(req *pyvalue.Dict, bytes int, now time.Time) (s
 	if err != nil {
 		return "", err
 	}
-	if tools == nil && !t.developers || tools != nil && !t.toolDevelopers {
+	if t.llama == nil && (tools == nil && !t.developers || tools != nil && !t.toolDevelopers) {
 		messages = withoutDevelopers(messages)
 	}
 	values["messages"] = messages
 	values["tools"] = tools
+	if t.llama != nil {
+		t.llama.values(values, req)
+	}
 	proceed := pyvalue.Truth(get(req, "continue_final_message"))
 	if proceed {
 		if err := tag(messages); err != nil {
@@ -178,7 +189,7 @@ func (t *Template) RenderRequest(req *pyvalue.Dict, bytes int, now time.Time) (s
 	if tools != nil {
 		which = t.toolUse
 	}
-	text, err := which.Render(values, jinja.Options{Now: now, ASCIISpace: t.asciiSpace, Expect: bytes + bytes/16})
+	text, err := which.Render(values, jinja.Options{Now: now, ASCIISpace: t.llama != nil, Expect: bytes + bytes/16})
 	if err != nil || !proceed {
 		return text, err
 	}

@@ -2,6 +2,7 @@ package template
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,13 +68,50 @@ func TestTheFormatOfContentsIsFoundInTheTemplate(t *testing.T) {
 
 func TestWhatCountsAsWhiteSpaceIsTheEngines(t *testing.T) {
 	for ascii, want := range map[bool]string{false: "a|a\u3000b|", true: "\u3000a\u00a0|a\u3000b|"} {
-		made, err := Load(Files{Chat: `{% for m in messages %}{{ m.content | trim }}|{% endfor %}`, ASCIISpace: ascii}, Text)
+		made, err := Load(Files{Chat: `{% for m in messages %}{{ m.content | trim }}|{% endfor %}`, LlamaCPP: ascii}, Text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		body := "{\"messages\":[{\"role\":\"user\",\"content\":\" \u3000a\u00a0\\n\"},{\"role\":\"user\",\"content\":\"\\ta\u3000b \"}]}"
 		if got, err := made.Render(body, time.Time{}); got != want || err != nil {
 			t.Errorf("ASCII %v: %q %v", ascii, got, err)
+		}
+	}
+}
+
+func TestLlamaCPPGivesTemplatesLessAndDoesMoreItself(t *testing.T) {
+	const (
+		chat   = `{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}{{ tools | tojson }} {{ documents is defined }} {{ add_generation_prompt is defined }} {{ reasoning_effort is defined }}`
+		user   = `{"role":"user","content":"u"}`
+		lists  = `{% for m in messages %}{% for c in m.content %}[{{ c.text }}]{% endfor %}{% endfor %}`
+		either = `{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}{% for c in m.content %}[{{ c.text }}]{% endfor %}{% endif %}{% endfor %}`
+		users  = `{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}{% endif %}{% endfor %}`
+		thinks = `{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking %}think{% endif %}`
+	)
+	for _, c := range []struct{ source, body, want, err string }{
+		{chat, `{"messages":[{"role":"developer","content":"d"},` + user + `]}`, "system:d;user:u;null False True False", ""},
+		{chat + "{# <|channel|> developer #}", `{"messages":[{"role":"developer","content":"d"},` + user + `]}`, "developer:d;user:u;null False True False", ""},
+		{chat, `{"messages":[` + user + `],"add_generation_prompt":false,"reasoning_effort":"low","documents":[]}`, "user:u;null False False False", ""},
+		{chat, `{"messages":[` + user + `],"chat_template_kwargs":{"documents":[],"reasoning_effort":"low"}}`, "user:u;null True True True", ""},
+		{chat, `{"messages":[` + user + `],"tools":[{"type":"function","function":{"name":"f","strict":true}}]}`,
+			`user:u;[{"type": "function", "function": {"name": "f", "description": "", "parameters": {}}}] False True False`, ""},
+		{chat, `{"messages":[` + user + `,{"role":"assistant","content":"a"}]}`, "", "last message of the assistant"},
+		{chat, `{"messages":[` + user + `],"continue_final_message":true}`, "", "continue_final_message"},
+		{lists, `{"messages":[` + user + `]}`, "[u]", ""},
+		{either, `{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]}`, "a\nb", ""},
+		{users, `{"messages":[{"role":"system","content":"s"},` + user + `]}`, "", "system message"},
+		{users, `{"messages":[` + user + `]}`, "u", ""},
+		{thinks, `{"messages":[` + user + `]}`, "", "enable_thinking"},
+		{thinks, `{"messages":[` + user + `],"chat_template_kwargs":{"enable_thinking":true}}`, "uthink", ""},
+		{chat, `{"messages":[]}`, "", "no messages"},
+	} {
+		made, err := Load(Files{Chat: c.source, LlamaCPP: true}, Auto)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := made.Render(c.body, time.Time{})
+		if got != c.want || (c.err == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s\n%s: %q %v, want %q %s", c.source, c.body, got, err, c.want, c.err)
 		}
 	}
 }
