@@ -14,11 +14,12 @@ const (
 	outputMemory = 500.0
 )
 
-// Outputs estimates how long an answer will be, in tokens, per model and tenant. What a tenant has not shown yet comes
-// from its model, and what a model has not shown yet from all of them. Bounded: the pair not seen for longest is forgotten.
+// Outputs estimates how long an answer will be, in tokens, per model, tenant and shape of request. What a tenant has not shown yet comes
+// from its model, and what a model has not shown yet from all of them. Bounded: what was not seen for longest is forgotten.
 type Outputs struct {
 	max    int
 	all    mean
+	spread spread // of all
 	models map[outputKey]*list.Element
 	order  *list.List // of *outputEntry, latest first
 }
@@ -27,17 +28,19 @@ type Outputs struct {
 type outputKey struct {
 	model, tenant string
 	whole         bool
+	shape         uint16 // of the requests; 0: all of them
 }
 
 type outputEntry struct {
 	key outputKey
 	mean
+	spread spread
 }
 
 // mean is a running mean that forgets: after outputMemory samples each new one counts 1/outputMemory.
 type mean struct{ n, value float64 }
 
-// NewOutputs returns an estimator that tells at most entriesMax models and (model, tenant) pairs apart; 0 means 4096.
+// NewOutputs returns an estimator that tells at most entriesMax models, tenants and shapes of theirs apart, some 450 bytes each; 0 means 4096.
 func NewOutputs(entriesMax int) *Outputs {
 	if entriesMax <= 0 {
 		entriesMax = 4096
@@ -58,12 +61,7 @@ func (o *Outputs) Expect(model, tenant string, maxTokens int) float64 {
 
 // Learn takes the length of one finished answer. Answers that were cancelled say nothing and are the caller's to leave out.
 func (o *Outputs) Learn(model, tenant string, tokens int) {
-	if tokens <= 0 {
-		return
-	}
-	o.all.add(float64(tokens))
-	o.entry(outputKey{model: model, whole: true}).add(float64(tokens))
-	o.entry(outputKey{model: model, tenant: tenant}).add(float64(tokens))
+	o.LearnShaped(Asking{Model: model, Tenant: tenant}, tokens)
 }
 
 // Len returns how many entries are held.
@@ -76,7 +74,7 @@ func (o *Outputs) peek(k outputKey) mean {
 	return mean{}
 }
 
-func (o *Outputs) entry(k outputKey) *mean {
+func (o *Outputs) entry(k outputKey) *outputEntry {
 	e := o.models[k]
 	if e == nil {
 		if len(o.models) >= o.max {
@@ -88,7 +86,7 @@ func (o *Outputs) entry(k outputKey) *mean {
 		o.models[k] = e
 	}
 	o.order.MoveToFront(e)
-	return &e.Value.(*outputEntry).mean
+	return e.Value.(*outputEntry)
 }
 
 func (m *mean) add(v float64) {

@@ -6,6 +6,9 @@
 //	m := book.Of(worker)
 //	m.LearnPrefill(1800, 200, 0.041)                 // 1,800 of 2,000 prompt tokens took 41 ms
 //	seconds := m.Constants().Prefill(6000, 2000)     // what 6,000 more after 2,000 cached would take
+//	out := outputs.Lengths(cost.Asking{Model: "m", Tenant: "search"})
+//	e := cost.Work{PromptTokens: 8000, CachedTokens: 2000, Output: out}.On(cost.Conditions{Constants: m.Constants(), Batch: 12})
+//	money := cost.Price{WorkerHour: 2.5}.Expected(e) // seconds, tokens at peak and money before it runs
 package cost
 
 // Constants are one worker's timing, all in seconds: a prefill costs A once, B a token and C a squared token; a decode

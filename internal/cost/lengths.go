@@ -1,0 +1,203 @@
+package cost
+
+import (
+	"math"
+	"math/bits"
+)
+
+// Shape is what makes answers differ in length besides model and tenant. The zero Shape says nothing and is told apart from none.
+type Shape struct {
+	Tools     bool // the answer may be a call
+	JSON      bool // it is held to a form
+	Reasoning bool // thinking was asked for
+	Streamed  bool
+	// PromptTokens and MaxTokens tell answers apart by powers of four.
+	PromptTokens, MaxTokens int
+}
+
+// key is the shape as a number, 0 for the zero Shape.
+func (s Shape) key() uint16 {
+	fours := func(tokens int) uint16 { return min(uint16(bits.Len(uint(max(tokens, 0)))+1)/2, 15) }
+	key := fours(s.PromptTokens)<<8 | fours(s.MaxTokens)<<4
+	for i, set := range [...]bool{s.Tools, s.JSON, s.Reasoning, s.Streamed} {
+		if set {
+			key |= 1 << i
+		}
+	}
+	return key
+}
+
+// Lengths is how long one answer is expected to be, in tokens, and never longer than the request allows. Zero: none is generated.
+type Lengths struct {
+	Mean, P50, P90 float64
+	// Longest is expected of the longest of all answers to one prompt, since they are decoded side by side.
+	Longest float64
+}
+
+// Asking is what an answer's length is told by.
+type Asking struct {
+	Model, Tenant string
+	Shape         Shape
+	Answers       int // to one prompt, 0 is 1
+}
+
+// Lengths tells how long each answer will be, from what like requests were answered: those of the same model, then also of the same
+// shape, then of the same tenant, then of both, each as far as it is known.
+func (o *Outputs) Lengths(a Asking) Lengths {
+	mix := lengthPrior
+	if o.all.n > 0 {
+		o.spread.into(&mix)
+	}
+	keys, n := a.keys()
+	for _, k := range keys[:n] {
+		if e := o.models[k]; e != nil {
+			e.Value.(*outputEntry).spread.into(&mix)
+		}
+	}
+	return mix.lengths(a.Shape.MaxTokens, max(a.Answers, 1))
+}
+
+// LearnShaped takes the length of one finished answer, as Learn does, and the shape of what it answers.
+func (o *Outputs) LearnShaped(a Asking, tokens int) {
+	if tokens <= 0 {
+		return
+	}
+	o.all.add(float64(tokens))
+	o.spread.add(tokens)
+	keys, n := a.keys()
+	for _, k := range keys[:n] {
+		e := o.entry(k)
+		e.add(float64(tokens))
+		e.spread.add(tokens)
+	}
+}
+
+// keys are the entries that such a request is told by, from the widest to the narrowest, and how many they are.
+func (a *Asking) keys() (keys [4]outputKey, n int) {
+	all := outputKey{model: a.Model, whole: true}
+	own := outputKey{model: a.Model, tenant: a.Tenant}
+	shape := a.Shape.key()
+	if shape == 0 {
+		return [4]outputKey{all, own}, 2
+	}
+	allLike, ownLike := all, own
+	allLike.shape, ownLike.shape = shape, shape
+	return [4]outputKey{all, allLike, own, ownLike}, 4
+}
+
+// The buckets of a spread: every length below lengthExact has its own, from there on each power of two has lengthParts. The last one
+// begins near a million tokens.
+const (
+	lengthParts   = 4
+	lengthExact   = 2 * lengthParts
+	lengthBuckets = lengthExact + 17*lengthParts
+	// lengthScaleMax is the weight of one answer at which all are scaled down.
+	lengthScaleMax = 1e6
+)
+
+// spread counts answers by length, and forgets as outputMemory says: each new one weighs more, in place of all others weighing less.
+type spread struct {
+	counts    [lengthBuckets]float32
+	n, weight float32 // weight is of the latest
+}
+
+func (s *spread) add(tokens int) {
+	s.weight = max(1, s.weight*(1+1/outputMemory))
+	if s.weight > lengthScaleMax {
+		for i := range s.counts {
+			s.counts[i] /= s.weight
+		}
+		s.n /= s.weight
+		s.weight = 1
+	}
+	s.counts[lengthBucket(tokens)] += s.weight
+	s.n += s.weight
+}
+
+// into shrinks s to the distribution that mix is, with weight n/(n+outputShrink), n in answers as heavy as the latest.
+func (s *spread) into(mix *distribution) {
+	if s.n == 0 {
+		return
+	}
+	prior := outputShrink * float64(s.weight)
+	scale := 1 / (float64(s.n) + prior)
+	for i := range mix {
+		mix[i] = (float64(s.counts[i]) + prior*mix[i]) * scale
+	}
+}
+
+func lengthBucket(tokens int) int {
+	if tokens < lengthExact {
+		return max(tokens, 0)
+	}
+	octave := bits.Len(uint(tokens)) - 1
+	part := tokens >> (octave - 2) & (lengthParts - 1)
+	return min(lengthExact+(octave-3)*lengthParts+part, lengthBuckets-1)
+}
+
+// lengthFrom is the least length in a bucket.
+func lengthFrom(bucket int) float64 {
+	if bucket < lengthExact {
+		return float64(bucket)
+	}
+	octave, part := (bucket-lengthExact)/lengthParts+3, (bucket-lengthExact)%lengthParts
+	return float64(int(lengthParts+part) << (octave - 2))
+}
+
+// distribution is the probability of each bucket.
+type distribution [lengthBuckets]float64
+
+// lengthPrior is what answers are like before any was seen: lognormal, as published chat traces are, with mean outputStartTokens.
+var lengthPrior = lognormal(outputStartTokens, 1)
+
+func lognormal(mean, sigma float64) (d distribution) {
+	mu := math.Log(mean) - sigma*sigma/2
+	below := func(v float64) float64 { return 0.5 * math.Erfc(-(math.Log(v)-mu)/(sigma*math.Sqrt2)) }
+	last := 0.0
+	for i := range d {
+		upTo := 1.0
+		if i+1 < len(d) {
+			upTo = below(lengthFrom(i + 1))
+		}
+		d[i], last = upTo-last, upTo
+	}
+	d[1] += d[0] // no answer has no tokens
+	d[0] = 0
+	return d
+}
+
+// lengths reads a distribution, answers cut at maxTokens (0: not).
+func (d *distribution) lengths(maxTokens, answers int) Lengths {
+	cut := math.Inf(1)
+	if maxTokens > 0 {
+		cut = float64(maxTokens)
+	}
+	l := Lengths{P50: min(d.quantile(0.5), cut), P90: min(d.quantile(0.9), cut)}
+	for i, p := range d {
+		from := lengthFrom(i)
+		l.Mean += p * min(cut, (from+lengthUpTo(i))/2)
+	}
+	l.Mean = max(l.Mean, 1)
+	l.Longest = l.Mean
+	if answers > 1 {
+		// The longest of n is on the mean about where n parts of n+1 lie below.
+		l.Longest = max(l.Mean, min(d.quantile(float64(answers)/float64(answers+1)), cut))
+	}
+	return l
+}
+
+// quantile is the length that a share of p of the answers does not exceed, at least 1.
+func (d *distribution) quantile(p float64) float64 {
+	left := p
+	for i, share := range d {
+		if left -= share; left > 0 {
+			continue
+		}
+		from := lengthFrom(i)
+		return max(1, from+(1+left/share)*(lengthUpTo(i)-from))
+	}
+	return lengthUpTo(lengthBuckets - 1)
+}
+
+// lengthUpTo is the greatest length in a bucket.
+func lengthUpTo(bucket int) float64 { return lengthFrom(bucket+1) - 1 }
