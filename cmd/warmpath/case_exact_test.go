@@ -85,7 +85,7 @@ func TestSEC_03_ASaltIsPartOfEveryKey(t *testing.T) {
 }
 
 func TestSEC_03_SaltsShareNothingWhereCachesAreAssumedEither(t *testing.T) {
-	rt := start(t, func(c *config.Config) { c.ExplainHeaders = true }, newWorker(t, nil), newWorker(t, nil))
+	rt := start(t, func(c *config.Config) { c.ExplainHeaders, c.Policy = true, "affinity-filter" }, newWorker(t, nil), newWorker(t, nil))
 	for path, form := range map[string]string{
 		"/v1/chat/completions": `{"model":"m","messages":[{"role":"user","content":%q}]%s}`,
 		"/v1/messages":         `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":%q}]%s}`,

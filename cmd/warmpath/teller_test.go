@@ -33,6 +33,7 @@ type teller struct {
 	replay   *zmtp.Router    // nil: it replays nothing
 	log      [][]byte        // messages by number
 	adapters []string
+	hits     *int // tokens that it reports as cached, of every chat; nil: it reports none
 }
 
 // newTeller starts one that publishes, and replays unless it is told not to.
@@ -117,7 +118,14 @@ func (e *teller) script(c *call) {
 	case path == "/tokenize":
 		c.json(http.StatusBadRequest, `{"error":{"message":"not understood"}}`)
 	case path == "/v1/chat/completions" && understood && !c.wantsStream():
-		c.json(http.StatusOK, fmt.Sprintf(`{"id":"chatcmpl-1","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"hello"},"finish_reason":"stop"}],"usage":{"prompt_tokens":%d,"completion_tokens":1,"total_tokens":%d}}`, len(ids), len(ids)+1))
+		e.mu.Lock()
+		details := "null"
+		if e.hits != nil {
+			details = fmt.Sprintf(`{"cached_tokens":%d}`, *e.hits)
+		}
+		e.mu.Unlock()
+		c.json(http.StatusOK, fmt.Sprintf(`{"id":"chatcmpl-1","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"hello"},"finish_reason":"stop"}],"usage":{"prompt_tokens":%d,"completion_tokens":1,"total_tokens":%d,"prompt_tokens_details":%s}}`,
+			len(ids), len(ids)+1, details))
 	default:
 		c.good("hello", "world")
 	}
@@ -205,8 +213,10 @@ func startTold(t *testing.T, change func(*config.Config), tellers ...*teller) *t
 		workers = append(workers, e.worker)
 	}
 	rt := start(t, func(c *config.Config) {
-		c.ExplainHeaders = true
-		c.Exact.TokensTimeout = 30 * time.Second // what is to be shown is where requests go, and not how fast
+		// What is to be shown is credit. Tellers answer at once, whatever is cached: to the default policy, which learns how long things
+		// take, a prefix would soon be worth nothing.
+		c.Policy, c.ExplainHeaders = "affinity-filter", true
+		c.Exact.TokensTimeout = 30 * time.Second
 		if change != nil {
 			change(c)
 		}
