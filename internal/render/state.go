@@ -34,7 +34,7 @@ type State struct {
 type WorkerState struct {
 	ID     string `json:"worker"`
 	Form   string `json:"asked_by,omitempty"` // how it is asked; "" it cannot be
-	Agrees bool   `json:"agrees"`             // it makes the same tokens as the model's files
+	Agrees bool   `json:"agrees,omitempty"`   // it makes the same tokens as the model's files
 	Why    string `json:"why,omitempty"`      // why not
 
 	Pending bool `json:"pending,omitempty"` // it has not answered yet
