@@ -169,6 +169,9 @@ func (f *feed) subscribe(ctx context.Context) {
 				backoff = f.o.BackoffMin
 			}
 		}
+		if ctx.Err() != nil {
+			return // it was us who closed the connection
+		}
 		f.failed(err)
 		if !pause(ctx, backoff/2+rand.N(backoff)) {
 			return
