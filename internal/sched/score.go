@@ -349,11 +349,10 @@ func (s *Scheduler) explain(chosen int, reason, relaxed string, j judgement) Dec
 		MatchedBlocks:     c.blocks,
 		BestMatchedTokens: j.bestMatched,
 		ByEvents:          c.byEvents,
-		ToldTokens:        c.told,
-		BlockTokens:       c.worker.BlockTokens(),
-		OutputTokens:      j.output,
-		Relaxed:           relaxed,
-		Reason:            reason,
+		ToldTokens:        c.told, BlockTokens: c.worker.BlockTokens(),
+		OutputTokens: j.output,
+		Relaxed:      relaxed,
+		Reason:       reason,
 	}
 	if d.Hit == Declined && reason == reasonCost {
 		d.Reason = reasonDeclined
