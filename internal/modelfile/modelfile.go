@@ -61,11 +61,8 @@ func Load(path, model string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info.Mode().IsRegular() {
-		return loadFile(path)
-	}
 	if !info.IsDir() {
-		return nil, fmt.Errorf("%s is neither a file nor a folder", path)
+		return loadFile(path)
 	}
 	if path, err = resolve(path, model); err != nil {
 		return nil, err
@@ -87,7 +84,7 @@ func exists(path string) bool {
 
 // loadFile reads a file by what it is, not by its name: engines' caches name files by their hashes.
 func loadFile(path string) (*Model, error) {
-	file, err := os.Open(path)
+	file, _, err := open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -121,21 +118,28 @@ func loadFile(path string) (*Model, error) {
 	return m, nil
 }
 
+// open opens what is a file: to open a pipe would wait for someone to write into it.
+func open(path string) (file *os.File, size int64, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, 0, fmt.Errorf("%s is no file", path)
+	}
+	file, err = os.Open(path)
+	return file, info.Size(), err
+}
+
 // readFile reads a whole file of at most max bytes.
 func readFile(path string, max int64) ([]byte, error) {
-	file, err := os.Open(path)
+	file, size, err := open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is no file", path)
-	case info.Size() > max:
-		return nil, fmt.Errorf("%s has %d bytes, more than %d", path, info.Size(), max)
+	if size > max {
+		return nil, fmt.Errorf("%s has %d bytes, more than %d", path, size, max)
 	}
 	text, err := io.ReadAll(io.LimitReader(file, max))
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -206,6 +207,15 @@ func TestAFileThatIsNoTokenizerIsAnErrorThatNamesIt(t *testing.T) {
 		_, err := Load(filepath.Join(dir, name), "")
 		if err == nil || !strings.Contains(err.Error(), part) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+	pipe := filepath.Join(dir, "tokenizer.json")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{pipe, dir} {
+		if _, err := Load(path, ""); err == nil || !strings.Contains(err.Error(), "tokenizer.json is no file") {
+			t.Errorf("%s: %v", path, err)
 		}
 	}
 	if _, err := Load(filepath.Join(dir, "unigram.json"), ""); !errors.Is(err, tokenizer.ErrUnknown) {
