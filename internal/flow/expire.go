@@ -18,7 +18,7 @@ func (q *Queue) sweep(now time.Time) {
 		it.band.bias[it.kind()].saw(it.expected, now.Sub(it.pushed).Seconds())
 		q.remove(now, it)
 		it.end()
-		q.counts[q.class(it)].TimedOut++
+		q.counts[q.classOf(it)].TimedOut++
 		q.overdue = append(q.overdue, it)
 	}
 	if now.Sub(q.swept) < sweepEvery {

@@ -41,8 +41,9 @@ type Class struct {
 	WaitMax time.Duration // in the queue; requests may ask for less, never for more
 	// Ceiling is the share of the queue's bounds up to which this class may fill it, in (0, 1].
 	Ceiling float64
-	// ShedFrom is the share of its ceiling from which on requests are refused by chance, more and more until all are at the ceiling; 1: none
-	// is before. A cliff makes all clients come back at once.
+	// ShedFrom is the share of its ceiling, filled by this class and those above it, from which on requests are refused by chance, more and
+	// more until all are at the ceiling; 1: none is before. A cliff makes all clients come back at once. What is below the class does not
+	// count, since it waits behind it.
 	ShedFrom float64
 	// Preemptible work may be taken back from its worker for a class above, as long as no byte of its answer went out.
 	Preemptible bool
@@ -135,6 +136,7 @@ type Queue struct {
 	holds map[string]*hold // of tenants that have something waiting
 	leave heap[*Item]      // by when they have to leave
 	total hold
+	class []hold // of each class
 
 	linesGrown, holdsGrown grown
 
@@ -159,13 +161,37 @@ func (h *hold) add(it *Item, sign int64) {
 	h.nanos += sign * it.cost
 }
 
+func (h *hold) join(other hold) {
+	h.requests += other.requests
+	h.bytes += other.bytes
+	h.nanos += other.nanos
+}
+
 // New makes an empty queue.
 func New(o Options) (*Queue, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	return &Queue{o: o, lines: map[string]*line{}, holds: map[string]*hold{}, counts: make([]Counts, len(o.Classes)),
+	return &Queue{o: o, lines: map[string]*line{}, holds: map[string]*hold{}, class: make([]hold, len(o.Classes)), counts: make([]Counts, len(o.Classes)),
 		leave: heap[*Item]{before: leavesBefore, at: func(it *Item) *int { return &it.leaveAt }}}, nil
+}
+
+// Reload takes other options from now on; on an error the old ones stay. Those who wait keep the place and the time that they have. Classes
+// are known by their place, also to requests on their way, so that they may change in all but number, name and order.
+func (q *Queue) Reload(o Options) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	if len(o.Classes) != len(q.o.Classes) {
+		return fmt.Errorf("there are %d classes now and would be %d; their number, names and order change with a restart only (setting classes)", len(q.o.Classes), len(o.Classes))
+	}
+	for i, c := range o.Classes {
+		if c.Name != q.o.Classes[i].Name {
+			return fmt.Errorf("class %s would become %s; their number, names and order change with a restart only (setting classes[%d].name)", q.o.Classes[i].Name, c.Name, i)
+		}
+	}
+	q.o = o
+	return nil
 }
 
 // Waiting is how many wait.
@@ -179,7 +205,7 @@ func (q *Queue) Waits(it *Item) bool {
 		return false
 	}
 	kind := it.kind()
-	for c := range l.bands[:q.class(it)+1] {
+	for c := range l.bands[:q.classOf(it)+1] {
 		if l.bands[c].waiting[kind].requests > 0 {
 			return true
 		}
@@ -187,8 +213,8 @@ func (q *Queue) Waits(it *Item) bool {
 	return false
 }
 
-// class is the item's class; one that does not exist counts as the least urgent.
-func (q *Queue) class(it *Item) int {
+// classOf is the item's class; one that does not exist counts as the least urgent.
+func (q *Queue) classOf(it *Item) int {
 	if it.Class < 0 || it.Class >= len(q.o.Classes) {
 		return len(q.o.Classes) - 1
 	}

@@ -200,7 +200,7 @@ func TestARequestThatCannotStartInTimeIsRefusedAtOnce(t *testing.T) {
 func TestAMistakenPredictionNeitherBreaksSumsNorLocksATenantOut(t *testing.T) {
 	o := roomy()
 	q, now := queue(t, o), time.Unix(1e9, 0)
-	for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 1e300, 0} {
+	for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 1e300, 1e-300, 0} {
 		it := &Item{Line: "m", Tenant: "a", Seconds: x, Prefill: x, Weight: x, Bytes: -5}
 		if err := q.Push(now, it, 0); err != nil {
 			t.Fatal(err)

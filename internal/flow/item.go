@@ -11,7 +11,7 @@ type Item struct {
 	Line   string  // who could serve it: a model and pool, or one worker
 	Tenant string  // by credential; "" where there are none
 	Class  int     // of Options.Classes; beyond them the last
-	Weight float64 // of the tenant; 0 is 1
+	Weight float64 // of the tenant, 0.001 to 1000; 0 is 1
 	// Heavy says that its prefill is out of all proportion, see Heavy: it then waits for one of few lanes, and lighter ones pass it.
 	Heavy   bool
 	Bytes   int64         // of memory that it holds while it waits
@@ -81,7 +81,7 @@ func nanos(seconds float64) int64 {
 
 // prepare works out what the item is ordered and charged by.
 func (q *Queue) prepare(now time.Time, it *Item) {
-	class := &q.o.Classes[q.class(it)]
+	class := &q.o.Classes[q.classOf(it)]
 	wait := class.WaitMax
 	if it.WaitMax > 0 {
 		wait = min(wait, it.WaitMax)
@@ -104,12 +104,18 @@ func (q *Queue) prepare(now time.Time, it *Item) {
 	}
 }
 
+// weightMin and weightMax bound how unlike tenants may be: a charge must stay a number that others can catch up with.
+const (
+	weightMin = 0.001
+	weightMax = 1000
+)
+
 // weight is the tenant's, as far as it makes sense.
 func (it *Item) weight() float64 {
-	if !(it.Weight > 0) || math.IsInf(it.Weight, 0) {
+	if !(it.Weight > 0) {
 		return 1
 	}
-	return it.Weight
+	return min(max(it.Weight, weightMin), weightMax)
 }
 
 // goesBefore is the order within a tenant.

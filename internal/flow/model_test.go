@@ -378,7 +378,11 @@ func (m *model) check() {
 			m.t.Errorf("the sum below %s is %v, want %v", tell(it), below, it.below)
 		}
 	}
-	if q.total != want || q.leave.len() != want.requests {
+	classes := hold{}
+	for _, h := range q.class {
+		classes.join(h)
+	}
+	if q.total != want || classes != want || q.leave.len() != want.requests {
 		m.t.Errorf("%+v wait and %d may time out, want %+v", q.total, q.leave.len(), want)
 	}
 }

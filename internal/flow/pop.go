@@ -80,7 +80,7 @@ func (q *Queue) take(now time.Time, l *line, it *Item) {
 	q.remove(now, it)
 	it.state, it.taken = taken, now
 	q.taken++
-	q.counts[q.class(it)].Popped++
+	q.counts[q.classOf(it)].Popped++
 }
 
 // Pass books an item that was placed without waiting, see Waits: it can be settled and taken back like any other. Its tenant is charged
@@ -92,9 +92,9 @@ func (q *Queue) Pass(now time.Time, it *Item) {
 	it.times = 0
 	q.prepare(now, it)
 	it.state, it.taken, it.band, it.account = taken, now, nil, nil
-	q.counts[q.class(it)].Passed++
+	q.counts[q.classOf(it)].Passed++
 	if l := q.lines[it.Line]; l != nil {
-		b := &l.bands[q.class(it)]
+		b := &l.bands[q.classOf(it)]
 		it.band, it.account = b, b.open(it)
 		if it.account.idleAt >= 0 {
 			it.account.served = max(it.account.served, b.served)
@@ -151,7 +151,7 @@ func (q *Queue) Requeue(now time.Time, it *Item, wasted float64) bool {
 		l = newLine(it.Line, len(q.o.Classes))
 	}
 	q.enter(l, it)
-	c := &q.counts[q.class(it)]
+	c := &q.counts[q.classOf(it)]
 	c.Requeued++
 	c.WastedSeconds += float64(nanos(wasted)) / 1e9
 	return true

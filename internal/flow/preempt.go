@@ -26,7 +26,7 @@ func (q *Queue) Urgent(now time.Time, f func(*Item) bool) {
 
 // urgent says that waiting for the turn after the next one is too long for an item.
 func (q *Queue) urgent(now time.Time, l *line, it *Item) bool {
-	if after := q.o.Classes[q.class(it)].PreemptAfter; after > 0 && now.Sub(it.pushed) >= after {
+	if after := q.o.Classes[q.classOf(it)].PreemptAfter; after > 0 && now.Sub(it.pushed) >= after {
 		return true
 	}
 	_, gap, known := l.speed[it.kind()].rate(now)
@@ -48,8 +48,8 @@ func (q *Queue) Preempt(now time.Time, it *Item, runs []Run) (int, bool) {
 }
 
 func (q *Queue) givesWay(now time.Time, it *Item, r *Run) bool {
-	class := q.class(r.Item)
-	if r.Item.state != taken || r.Sent || class <= q.class(it) || !q.o.Classes[class].Preemptible || r.Item.times >= q.o.PreemptTimesMax {
+	class := q.classOf(r.Item)
+	if r.Item.state != taken || r.Sent || class <= q.classOf(it) || !q.o.Classes[class].Preemptible || r.Item.times >= q.o.PreemptTimesMax {
 		return false
 	}
 	if !r.Item.StartBy.IsZero() && r.Item.StartBy.Sub(now).Seconds() <= r.Spent+r.Left {
@@ -59,7 +59,7 @@ func (q *Queue) givesWay(now time.Time, it *Item, r *Run) bool {
 }
 
 func (q *Queue) givesWayBefore(a, b *Run) bool {
-	if x, y := q.class(a.Item), q.class(b.Item); x != y {
+	if x, y := q.classOf(a.Item), q.classOf(b.Item); x != y {
 		return x > y
 	}
 	if a.Spent != b.Spent {

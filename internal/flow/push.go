@@ -39,7 +39,7 @@ func (q *Queue) Push(now time.Time, it *Item, chance float64) error {
 	if refusal == nil {
 		refusal = q.mayWait(now, l, it, chance)
 	}
-	counts := &q.counts[q.class(it)]
+	counts := &q.counts[q.classOf(it)]
 	if refusal != nil {
 		counts.refused(refusal.Reason)
 		return refusal
@@ -66,14 +66,18 @@ func refuse(reason Reason, after time.Duration, text string, values ...any) *Ref
 
 // mayWait says why an item may not wait; nil: it may.
 func (q *Queue) mayWait(now time.Time, l *line, it *Item, chance float64) *Refusal {
-	class := &q.o.Classes[q.class(it)]
+	class := &q.o.Classes[q.classOf(it)]
 	if r := q.tooMuch(now, l, it, class); r != nil {
 		return r
 	}
-	before := q.fill(q.total) / class.Ceiling
+	above := hold{} // and of its own
+	for i := range q.classOf(it) + 1 {
+		above.join(q.class[i])
+	}
+	before := q.fill(above) / class.Ceiling
 	if p := (before - class.ShedFrom) / (1 - class.ShedFrom); p > 0 && chance < p {
 		after := q.drain(now, l, it)
-		return refuse(Shed, after, "the queue is %.0f %% full for requests of class %s, of which a part is refused from %.0f %% on (setting classes.shed_from)",
+		return refuse(Shed, after, "the queue is %.0f %% full of requests of class %s and above, of which a part is refused from %.0f %% on (setting classes.shed_from)",
 			100*before, class.Name, 100*class.ShedFrom)
 	}
 	it.expected = q.plainWait(now, l, it)
@@ -137,10 +141,11 @@ func (q *Queue) enter(l *line, it *Item) {
 		q.order = append(q.order, l)
 		q.linesGrown.entered(len(q.lines))
 	}
-	l.bands[q.class(it)].enter(it)
+	l.bands[q.classOf(it)].enter(it)
 	it.state = waiting
 	q.leave.add(it)
 	q.total.add(it, 1)
+	q.class[q.classOf(it)].add(it, 1)
 	h := q.holds[it.Tenant]
 	if h == nil {
 		h = &hold{}
@@ -155,6 +160,7 @@ func (q *Queue) remove(now time.Time, it *Item) {
 	it.band.leave(it, q.o.AccountsMax)
 	q.leave.remove(it)
 	q.total.add(it, -1)
+	q.class[q.classOf(it)].add(it, -1)
 	h := q.holds[it.Tenant]
 	if h.add(it, -1); h.requests == 0 {
 		delete(q.holds, it.Tenant)
@@ -182,7 +188,7 @@ func (q *Queue) Cancel(now time.Time, it *Item) bool {
 	}
 	q.remove(now, it)
 	it.end()
-	q.counts[q.class(it)].Left++
+	q.counts[q.classOf(it)].Left++
 	return true
 }
 

@@ -86,3 +86,23 @@ func (q *Queue) Stats(now time.Time) Stats {
 	slices.SortFunc(s.Lines, func(a, b LineStats) int { return cmp.Compare(a.Line, b.Line) })
 	return s
 }
+
+// TenantStats is what one tenant has waiting.
+type TenantStats struct {
+	Tenant  string
+	Waiting int
+	Bytes   int64
+	Seconds float64 // of predicted engine time
+}
+
+// Tenants are those with most work waiting, at most so many.
+func (q *Queue) Tenants(most int) []TenantStats {
+	all := make([]TenantStats, 0, len(q.holds))
+	for name, h := range q.holds {
+		all = append(all, TenantStats{name, h.requests, h.bytes, float64(h.nanos) / 1e9})
+	}
+	slices.SortFunc(all, func(a, b TenantStats) int {
+		return cmp.Or(cmp.Compare(b.Seconds, a.Seconds), cmp.Compare(a.Tenant, b.Tenant))
+	})
+	return slices.Clip(all[:min(len(all), most)])
+}

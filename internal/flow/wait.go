@@ -130,7 +130,7 @@ func (q *Queue) plainWait(now time.Time, l *line, it *Item) float64 {
 	if !known {
 		return -1
 	}
-	return float64(l.ahead(q.class(it), it).nanos)/1e9/rate + gap/2
+	return float64(l.ahead(q.classOf(it), it).nanos)/1e9/rate + gap/2
 }
 
 // wait is how long an item, in the queue or about to be, is expected to wait from now on; false: not known yet.
@@ -140,7 +140,7 @@ func (q *Queue) wait(now time.Time, l *line, it *Item) (time.Duration, bool) {
 
 // likely makes of a plain wait what it is likely to become.
 func (q *Queue) likely(l *line, it *Item, plain float64) (time.Duration, bool) {
-	seconds := plain * l.bands[q.class(it)].bias[it.kind()].factor()
+	seconds := plain * l.bands[q.classOf(it)].bias[it.kind()].factor()
 	return time.Duration(min(max(0, seconds), costMax.Seconds()) * float64(time.Second)), plain >= 0
 }
 
@@ -177,7 +177,7 @@ func (q *Queue) Position(it *Item) int {
 	if it.state != waiting {
 		return -1
 	}
-	return q.lines[it.Line].ahead(q.class(it), it).requests
+	return q.lines[it.Line].ahead(q.classOf(it), it).requests
 }
 
 // TimeoutRefusal is what to tell the client of an item that came from Expire.
