@@ -30,7 +30,7 @@ func (m *Manager) sample(v *view, a chat.Request, name string, now time.Time) []
 
 // check compares a request's tokens with an engine's, later and elsewhere: the request does not wait.
 func (m *Manager) check(v *view, a chat.Request, name string, question []byte, ours []uint32) {
-	w := v.pick(m.o.Now())
+	w := v.pick(m.o.Now(), a.Bytes)
 	if w == nil {
 		return
 	}

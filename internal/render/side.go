@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"math/bits"
 	"sync"
 	"time"
 
@@ -86,7 +87,7 @@ func (s *side) begin(v *view, a chat.Request, question []byte, key prefix.Key, n
 		v.counts.full.Add(1)
 		return nil
 	}
-	w := v.pick(now)
+	w := v.pick(now, a.Bytes)
 	if w == nil {
 		return nil
 	}
@@ -99,16 +100,22 @@ func (s *side) begin(v *view, a chat.Request, question []byte, key prefix.Key, n
 	return c
 }
 
-// pick is the next engine in turn whose circuit is closed.
-func (v *view) pick(now time.Time) *worker {
+// pick is the next engine in turn that can be asked about a request of that many bytes.
+func (v *view) pick(now time.Time, bytes int) *worker {
 	first := int(v.counts.turn.Add(1))
 	for i := range v.engines {
-		if w := v.engines[(first+i)%len(v.engines)]; w.circuit.allows(now) {
+		if w := v.engines[(first+i)%len(v.engines)]; w.broken.allows(now) && w.slow[sizeOf(bytes)].allows(now) {
 			return w
 		}
 	}
 	return nil
 }
+
+// sizes are the classes of requests by length, each four times as long as the one before: an engine that takes long for long prompts can
+// still be asked about short ones.
+const sizes = 8
+
+func sizeOf(n int) int { return min(bits.Len(uint(n>>10)+1)/2, sizes-1) }
 
 // ask asks one engine and remembers what it tells, however late.
 func (s *side) ask(c *call, v *view, w *worker, a chat.Request, question []byte, key prefix.Key) {
@@ -120,14 +127,16 @@ func (s *side) ask(c *call, v *view, w *worker, a chat.Request, question []byte,
 	var refusal *tokenask.StatusError
 	switch {
 	case err == nil && now.Sub(began) <= s.m.o.Deadline:
-		w.circuit.good()
+		w.broken.good()
+		w.slow[sizeOf(a.Bytes)].good()
 	case err == nil: // of no use to the one that waited
-		w.circuit.bad(now)
+		w.broken.good()
+		w.slow[sizeOf(a.Bytes)].bad(now)
 	case errors.As(err, &refusal) && refusal.Refused(v.form):
 		v.counts.failed.Add(1) // it answers
 	default:
 		v.counts.failed.Add(1)
-		w.circuit.bad(now)
+		w.broken.bad(now)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -137,6 +137,37 @@ func TestAnEngineThatDoesNotAnswerInTimeIsLeftAloneForAWhile(t *testing.T) {
 	}
 }
 
+func TestAnEngineThatIsSlowWithLongPromptsIsStillAskedAboutShortOnes(t *testing.T) {
+	e := newTeller(t, house(t, chatML))
+	now := time.Now()
+	var mu sync.Mutex
+	s := start(t, func(o *Options) {
+		o.Now = func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
+	})
+	s.Follow(e.target("a", "warmpath"))
+	s.mode(EngineSide)
+	e.with(func() {
+		e.fault = func(_ http.ResponseWriter, _ *http.Request, body []byte) bool { // by its own clock it takes long for much
+			mu.Lock()
+			defer mu.Unlock()
+			if len(body) > 10_000 {
+				now = now.Add(s.o.Deadline + 1)
+			}
+			return false
+		}
+	})
+	before := e.count("/tokenize")
+	for i := range 10 {
+		s.ask(llmapi.Completions, fmt.Sprintf(`{"model":"m","prompt":"%d %s"}`, i, strings.Repeat("long ", 4000)))
+	}
+	if n := e.count("/tokenize") - before; n != circuitBads {
+		t.Errorf("asked %d times about long prompts", n)
+	}
+	if _, ok := s.ask(llmapi.Completions, `{"model":"m","prompt":"short"}`); !ok {
+		t.Error("a short prompt is not asked about")
+	}
+}
+
 func TestQuestionsAreSpreadOverWorkers(t *testing.T) {
 	dir := house(t, chatML)
 	a, b := newTeller(t, dir), newTeller(t, dir)
@@ -183,7 +214,7 @@ func TestHostileAnswersTellNothing(t *testing.T) {
 		e.with(func() {
 			e.fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool { answer(w, r); return true }
 		})
-		(*s.views.Load())["m"].engines[0].circuit.good()
+		(*s.views.Load())["m"].engines[0].broken.good()
 		n++
 		if ids, ok := s.ask(llmapi.Completions, fmt.Sprintf(`{"model":"m","prompt":"number %d"}`, n)); ok {
 			t.Errorf("%s: %.20v", what, ids)
@@ -193,7 +224,7 @@ func TestHostileAnswersTellNothing(t *testing.T) {
 		t.Error("a redirect was followed, with the worker's key")
 	}
 	e.with(func() { e.fault = nil })
-	(*s.views.Load())["m"].engines[0].circuit.good()
+	(*s.views.Load())["m"].engines[0].broken.good()
 	if _, ok := s.ask(llmapi.Completions, `{"model":"m","prompt":"and well again"}`); !ok {
 		t.Error("nothing is told after all that")
 	}

@@ -15,13 +15,14 @@ import (
 
 // worker is one engine that is asked. Its goroutine asks it about the conversations when it came, and again when there is a reason to.
 type worker struct {
-	m       *Manager
-	target  engine
-	names   []string // of its own models, adapters left out
-	caller  *tokenask.Caller
-	circuit circuit // of questions for requests
-	cancel  context.CancelFunc
-	poke    chan struct{} // ask again now
+	m      *Manager
+	target engine
+	names  []string // of its own models, adapters left out
+	caller *tokenask.Caller
+	broken circuit        // opened by questions for requests that got no answer
+	slow   [sizes]circuit // opened by questions of that size whose answer was late
+	cancel context.CancelFunc
+	poke   chan struct{} // ask again now
 
 	// Guarded by m.mu.
 	models   []fleet.Model
