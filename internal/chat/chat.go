@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/pyvalue"
@@ -117,8 +118,7 @@ func (r *Request) readIDs(scanned *llmapi.Request, body []byte) error {
 // fraction or an exponent.
 func AppendIDs(into []uint32, list []byte) ([]uint32, error) {
 	for len(list) > 0 {
-		switch c := list[0]; {
-		case c == ',' || c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == '[' || c == ']':
+		if strings.IndexByte(", \n\r\t[]", list[0]) >= 0 {
 			list = list[1:]
 			continue
 		}

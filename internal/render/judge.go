@@ -22,10 +22,24 @@ type heard struct {
 
 var digestSeed = maphash.MakeSeed()
 
+// someBlind are the features that some form does not heed.
+var someBlind = func() (f chat.Feature) {
+	for _, forms := range tokenask.Forms {
+		for _, form := range forms {
+			f |= form.Blind
+		}
+	}
+	return f
+}()
+
+// digestOf leaves out what only some forms answer: engines of one build may differ in which form is open.
 func digestOf(answers [][]uint32) uint64 {
 	var h maphash.Hash
 	h.SetSeed(digestSeed)
-	for _, ids := range answers {
+	for i, ids := range answers {
+		if chat.Conversations[i].Request().Features&someBlind != 0 {
+			continue
+		}
 		maphash.WriteComparable(&h, len(ids))
 		for _, id := range ids {
 			maphash.WriteComparable(&h, id)

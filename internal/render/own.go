@@ -60,37 +60,50 @@ type fileKey struct{ path, model string }
 // files are read once, by whoever needs them first.
 type files struct {
 	fileKey
-	read  sync.Once
-	own   *own // nil: err says why
-	err   error
-	stamp atomic.Pointer[string] // of the files as they were read
+	reading sync.Once
+	read    atomic.Pointer[contents] // nil: not yet
 }
 
-func (f *files) load(o *Options) {
-	f.read.Do(func() {
-		stamp := stampOf(f.path, nil)
-		defer func() { f.stamp.Store(&stamp) }()
+// contents are what was read. They never change.
+type contents struct {
+	own   *own // nil: err says why
+	err   error
+	stamp string // of the files as they were
+}
+
+// load reads the files, unless that was done, and waits for another that is at it.
+func (f *files) load(o *Options) *contents {
+	f.reading.Do(func() {
 		model, err := o.Load(f.path, f.model)
 		if err != nil {
-			f.err = err
+			f.read.Store(&contents{err: err, stamp: stampOf(f.path, nil)})
 			return
 		}
-		stamp = stampOf(f.path, model)
-		f.own = &own{model: model, exact: prompt.NewExact(o.Seed, model.Tokenizer, prompt.ExactOptions{CacheBytes: o.CacheBytes})}
+		made := &own{model: model, exact: prompt.NewExact(o.Seed, model.Tokenizer, prompt.ExactOptions{CacheBytes: o.CacheBytes})}
+		f.read.Store(&contents{own: made, stamp: stampOf(f.path, model)})
 	})
+	return f.read.Load()
+}
+
+// ours are the model's own files at work, nil where they are not read, or cannot be.
+func (f *files) ours() *own {
+	if f == nil || f.read.Load() == nil {
+		return nil
+	}
+	return f.read.Load().own
 }
 
 // changed is whether the files are other ones than those which were read: an engine may have returned with them.
 func (f *files) changed() bool {
-	was := f.stamp.Load()
+	was := f.read.Load()
 	if was == nil {
 		return false // they are being read
 	}
 	var model *modelfile.Model
-	if f.own != nil {
-		model = f.own.model
+	if was.own != nil {
+		model = was.own.model
 	}
-	return stampOf(f.path, model) != *was
+	return stampOf(f.path, model) != was.stamp
 }
 
 // stampOf tells versions of files apart.

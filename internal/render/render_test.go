@@ -1,10 +1,14 @@
 package render
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/warmpath/warmpath/internal/chat"
 	"github.com/warmpath/warmpath/internal/fleet"
@@ -230,5 +234,49 @@ func TestARequestThatComesOutDifferentlyStepsItsModelDown(t *testing.T) {
 	contains(t, state.Why, "a request came out differently at token")
 	if strings.Contains(state.Why, "Hello") || state.Mismatches != 1 || state.Checks != 1 {
 		t.Errorf("%+v", state)
+	}
+}
+
+func TestWorkersMayComeAndGoWhileRequestsAreAsked(t *testing.T) {
+	dir := house(t, chatML)
+	tellers := []*teller{newTeller(t, dir), newTeller(t, dir), newTeller(t, house(t, chatML+"!"))}
+	s := start(t, func(o *Options) { o.Files, o.SampleEvery = map[string]string{"m": dir}, time.Nanosecond })
+	right, done := truth(t, dir, hello), make(chan struct{})
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if ids, ok := s.ask(llmapi.Chat, hello); ok && !slices.Equal(ids, right) && len(ids) != len(right)+len("!") {
+					t.Errorf("%v", ids)
+				}
+			}
+		})
+	}
+	seed := rand.Uint64()
+	t.Log("seed", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for i := range 150 {
+		n := random.IntN(len(tellers))
+		target := tellers[n].target(fmt.Sprint("w", n), "warmpath")
+		target.Incarnation = uint64(i)
+		if random.IntN(3) == 0 {
+			s.Leave(target.ID)
+		} else {
+			s.Follow(target)
+		}
+		s.States()
+	}
+	s.Leave("w2")
+	s.Follow(tellers[0].target("w0", "warmpath"))
+	s.mode(Exact)
+	close(done)
+	all.Wait()
+	if ids, ok := s.ask(llmapi.Chat, hello); !ok || !slices.Equal(ids, right) {
+		t.Error(ids, ok)
 	}
 }

@@ -99,13 +99,14 @@ func (w *worker) talk(ctx context.Context) outcome {
 	if err == nil {
 		for _, name := range w.names {
 			f := w.m.filesOf(name, w)
-			if f == nil || f.own == nil {
+			ours := f.ours()
+			if ours == nil {
 				continue
 			}
 			w.m.mu.Lock()
 			before := w.verdicts[f].calendar
 			w.m.mu.Unlock()
-			verdicts[f] = judge(f.own, h, before)
+			verdicts[f] = judge(ours, h, before)
 			if verdicts[f].differed > 0 {
 				end = differed
 			}

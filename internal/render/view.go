@@ -74,8 +74,7 @@ func (m *Manager) filesOf(name string, w *worker) *files {
 	if f == nil {
 		return nil
 	}
-	f.load(&m.o)
-	if f.err == nil || configured || path == "" || path == f.path {
+	if f.load(&m.o).err == nil || configured || path == "" || path == f.path {
 		return f
 	}
 	m.mu.Lock()
@@ -171,7 +170,7 @@ func (m *Manager) view(name string, workers []*worker) *view {
 	}
 	v.offer(same)
 	if agree > 0 && differ == 0 {
-		v.own, v.source = md.files.own, md.files.path
+		v.own, v.source = md.files.ours(), md.files.path
 	}
 	switch {
 	case v.own != nil && (v.proof.chats || v.own.model.Template == nil && !v.chats):
@@ -186,7 +185,7 @@ func (m *Manager) view(name string, workers []*worker) *view {
 // weigh takes what one engine says about our own tokens into the view: what speaks against them, "" when nothing does, and whether it was
 // asked about these files at all. agree counts those that spoke for them before.
 func (m *Manager) weigh(v *view, md *model, w *worker, agree int) (doubt string, judged bool) {
-	if md.files == nil || md.files.own == nil {
+	if md.files.ours() == nil {
 		return "", false
 	}
 	verdict, judged := w.verdicts[md.files]
@@ -202,7 +201,7 @@ func (m *Manager) weigh(v *view, md *model, w *worker, agree int) (doubt string,
 	switch {
 	case w.liveWhy != "" && !p.chats:
 		return w.liveWhy, true
-	case chats && !p.chats && md.files.own.model.Template != nil, !chats && texts && !p.texts, verdict.agreed == 0:
+	case chats && !p.chats && md.files.ours().model.Template != nil, !chats && texts && !p.texts, verdict.agreed == 0:
 		if verdict.first == "" {
 			verdict.first = "it answers too few conversations to show anything"
 		}
@@ -239,8 +238,8 @@ func (m *Manager) because(v *view, md *model, doubts, silent []string, same bool
 		what = fmt.Sprintf("nothing has shown yet that the files in %s are right", path)
 	}
 	switch {
-	case md.files != nil && md.files.err != nil:
-		what = fmt.Sprintf("the files in %s cannot be used: %v", md.files.path, md.files.err)
+	case md.files != nil && md.files.read.Load() != nil && md.files.read.Load().err != nil:
+		what = fmt.Sprintf("the files in %s cannot be used: %v", md.files.path, md.files.read.Load().err)
 	case len(doubts) > 0:
 		what = fmt.Sprintf("the files in %s make other tokens than the engine: %s; name the files that it was started with (flag --tokenizer %s=PATH)", md.files.path, doubts[0], v.name)
 	case v.own != nil && v.own.model.Template == nil:
