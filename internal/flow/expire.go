@@ -11,7 +11,7 @@ const sweepEvery = time.Second
 // sweep takes out those whose time is up, and forgets lines that nobody stood in for long.
 func (q *Queue) sweep(now time.Time) {
 	for q.leave.len() > 0 {
-		it := q.leave.members[0]
+		it := q.leave.first()
 		if now.Before(it.leaves) {
 			break
 		}
@@ -78,5 +78,5 @@ func (q *Queue) NextExpiry() (time.Time, bool) {
 	if q.leave.len() == 0 {
 		return time.Time{}, false
 	}
-	return q.leave.members[0].leaves, true
+	return q.leave.first().leaves, true
 }

@@ -132,9 +132,9 @@ func (o *Options) Check() error {
 type Queue struct {
 	o     Options
 	lines map[string]*line
-	order []*line          // the same, the oldest first: no sum and no choice may go by the order of a map
-	holds map[string]*hold // of tenants that have something waiting
-	leave heap[*Item]      // by when they have to leave
+	order []*line            // the same, the oldest first: no sum and no choice may go by the order of a map
+	holds map[string]*hold   // of tenants that have something waiting
+	leave heap[int64, *Item] // by when they have to leave, in nanoseconds
 	total hold
 	class []hold // of each class
 
@@ -173,7 +173,7 @@ func New(o Options) (*Queue, error) {
 		return nil, err
 	}
 	return &Queue{o: o, lines: map[string]*line{}, holds: map[string]*hold{}, class: make([]hold, len(o.Classes)), counts: make([]Counts, len(o.Classes)),
-		leave: heap[*Item]{before: leavesBefore, at: func(it *Item) *int { return &it.leaveAt }}}, nil
+		leave: heap[int64, *Item]{at: func(it *Item) *int { return &it.leaveAt }}}, nil
 }
 
 // Reload takes other options from now on; on an error the old ones stay. Those who wait keep the place and the time that they have. Classes

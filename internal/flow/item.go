@@ -33,6 +33,7 @@ type Item struct {
 
 	band    *band
 	account *account
+	hold    *hold // of its tenant
 	leaveAt int
 
 	older, newer    *Item // of its band
@@ -122,14 +123,6 @@ func (it *Item) weight() float64 {
 func goesBefore(a, b *Item) bool {
 	if a.key != b.key {
 		return a.key < b.key
-	}
-	return a.seq < b.seq
-}
-
-// leavesBefore is the order in which items time out.
-func leavesBefore(a, b *Item) bool {
-	if !a.leaves.Equal(b.leaves) {
-		return a.leaves.Before(b.leaves)
 	}
 	return a.seq < b.seq
 }

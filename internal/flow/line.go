@@ -16,10 +16,11 @@ type line struct {
 // without its rounds; deficit round robin was rejected, because it gives a tenant as much as a round allows before it looks at the next).
 // A tenant who comes or returns starts from where the others are: it is owed nothing for the time in which it asked for nothing.
 type band struct {
+	line     *line
 	served   float64 // of the account that went last, at that moment: seconds of engine time by weight
 	accounts map[string]*account
-	ready    [kinds]heap[*account] // those with an item of that kind
-	idle     heap[*account]        // those with none, who have had more than served: nothing else of them is worth remembering
+	ready    [kinds]heap[float64, *account] // by what they had; those with an item of that kind
+	idle     heap[float64, *account]        // the same; those with none, who have had more than served: nothing else of them is worth remembering
 	grown    grown
 
 	oldest, newest *Item
@@ -41,21 +42,14 @@ type account struct {
 	gone    bool
 }
 
-func leastServed(a, b *account) bool {
-	if a.served != b.served {
-		return a.served < b.served
-	}
-	return a.seq < b.seq
-}
-
 func newLine(name string, classes int) *line {
 	l := &line{name: name, bands: make([]band, classes)}
 	for i := range l.bands {
 		b := &l.bands[i]
-		b.accounts = map[string]*account{}
-		b.ready[0] = heap[*account]{before: leastServed, at: func(a *account) *int { return &a.readyAt[0] }}
-		b.ready[1] = heap[*account]{before: leastServed, at: func(a *account) *int { return &a.readyAt[1] }}
-		b.idle = heap[*account]{before: leastServed, at: func(a *account) *int { return &a.idleAt }}
+		b.line, b.accounts = l, map[string]*account{}
+		b.ready[0].at = func(a *account) *int { return &a.readyAt[0] }
+		b.ready[1].at = func(a *account) *int { return &a.readyAt[1] }
+		b.idle.at = func(a *account) *int { return &a.idleAt }
 	}
 	return l
 }
@@ -77,7 +71,7 @@ func (b *band) open(it *Item) *account {
 		a = &account{tenant: it.Tenant, seq: it.seq, weight: it.weight(), served: b.served, readyAt: [kinds]int{-1, -1}}
 		b.accounts[it.Tenant] = a
 		b.grown.entered(len(b.accounts))
-		b.idle.add(a)
+		b.idle.add(a.served, a.seq, a)
 	}
 	return a
 }
@@ -94,7 +88,7 @@ func (b *band) enter(it *Item) {
 	k := it.kind()
 	a.items[k].add(it)
 	if a.readyAt[k] < 0 {
-		b.ready[k].add(a)
+		b.ready[k].add(a.served, a.seq, a)
 	}
 	b.waiting[k].add(it, 1)
 	b.append(it)
@@ -110,7 +104,7 @@ func (b *band) leave(it *Item, accountsMax int) {
 	b.waiting[k].add(it, -1)
 	b.unlink(it)
 	if a.readyAt[0] < 0 && a.readyAt[1] < 0 {
-		b.idle.add(a)
+		b.idle.add(a.served, a.seq, a)
 	}
 	if b.waits() == 0 {
 		b.credit = min(b.credit, 0)
@@ -160,18 +154,18 @@ func (b *band) charge(a *account, nanoseconds int64) {
 	a.served += float64(nanoseconds) / 1e9 / a.weight
 	for k := range b.ready {
 		if a.readyAt[k] >= 0 {
-			b.ready[k].fix(a)
+			b.ready[k].fix(a, a.served)
 		}
 	}
 	if a.idleAt >= 0 {
-		b.idle.fix(a)
+		b.idle.fix(a, a.served)
 	}
 }
 
 // trim forgets accounts that have nothing waiting and had no more than those that go next, and beyond the bound those that owe least.
 func (b *band) trim(accountsMax int) {
-	for b.idle.len() > 0 && (b.idle.members[0].served <= b.served || b.idle.len() > accountsMax) {
-		a := b.idle.members[0]
+	for b.idle.len() > 0 && (b.idle.nodes[0].key <= b.served || b.idle.len() > accountsMax) {
+		a := b.idle.first()
 		b.idle.remove(a)
 		a.gone = true
 		delete(b.accounts, a.tenant)
@@ -182,16 +176,16 @@ func (b *band) trim(accountsMax int) {
 }
 
 // first is the item that goes next of the kinds that are not full; nil when there is none.
-func (b *band) first(full *[kinds]bool) *Item {
-	var best *Item
+func (b *band) first(full *[kinds]bool) (best *Item) {
+	var least *node[float64, *account]
 	for k := range b.ready {
 		if full[k] || b.ready[k].len() == 0 {
 			continue
 		}
-		a := b.ready[k].members[0]
-		it := a.items[k].first
-		if best == nil || leastServed(a, best.account) || a == best.account && goesBefore(it, best) {
-			best = it
+		n := &b.ready[k].nodes[0]
+		it := n.member.items[k].first
+		if best == nil || n.before(least) || n.member == least.member && goesBefore(it, best) {
+			best, least = it, n
 		}
 	}
 	return best

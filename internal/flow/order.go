@@ -3,7 +3,10 @@ package flow
 // order is one account's items of one kind, the next one first: a treap, whose nodes are the items. A heap would be simpler; but this one
 // also tells in O(log n) how much work is ahead of any of them, and leaves no slice behind. Its priorities are hashes of the items'
 // numbers, so that the same pushes make the same tree.
-type order struct{ root, first *Item }
+type order struct {
+	root, first *Item
+	all         sum // over all items; the root has it too, but far away
+}
 
 // sum counts items and their engine time.
 type sum struct {
@@ -25,16 +28,9 @@ func hash(n uint64) uint32 {
 	return uint32(n >> 32)
 }
 
-// all is the sum over all items.
-func (o *order) all() sum {
-	if o.root == nil {
-		return sum{}
-	}
-	return o.root.below
-}
-
 func (o *order) add(it *Item) {
 	it.left, it.right, it.up, it.prio, it.below = nil, nil, nil, hash(it.seq), sum{1, it.cost}
+	o.all.add(it, 1)
 	at := &o.root
 	for *at != nil {
 		it.up = *at
@@ -55,6 +51,7 @@ func (o *order) add(it *Item) {
 }
 
 func (o *order) remove(it *Item) {
+	o.all.add(it, -1)
 	if o.first == it {
 		o.first = it.next()
 	}

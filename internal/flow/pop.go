@@ -132,15 +132,26 @@ func (q *Queue) correct(it *Item, nanoseconds int64) {
 	b.trim(q.o.AccountsMax)
 }
 
-// Requeue puts a taken item back, with its place in line: as old as it is, and charged for nothing. wasted is the engine time that was
-// spent on it for nothing. The bounds do not count, since it was admitted before; those in flight are bounded elsewhere. The time on the
-// worker is no waiting, but StartBy stays what it is. It returns false for an item that is not taken.
+// Requeue puts a taken item back that gave way to a more urgent one, with its place in line: as old as it is, and charged for nothing.
+// wasted is the engine time that was spent on it in vain. The bounds do not count, since it was admitted before; those in flight are bounded
+// elsewhere. The time on the worker is no waiting, but StartBy stays what it is. It returns false for an item that is not taken.
 func (q *Queue) Requeue(now time.Time, it *Item, wasted float64) bool {
+	if !q.Retry(now, it) {
+		return false
+	}
+	it.times++
+	c := &q.counts[q.classOf(it)]
+	c.Requeued++
+	c.WastedSeconds += float64(nanos(wasted)) / 1e9
+	return true
+}
+
+// Retry is Requeue for an item whose worker failed it, which does not count as having given way. Its Line may be another one by now.
+func (q *Queue) Retry(now time.Time, it *Item) bool {
 	if it.state != taken {
 		return false
 	}
 	q.correct(it, -it.cost)
-	it.times++
 	it.leaves = it.leaves.Add(now.Sub(it.taken))
 	if !it.StartBy.IsZero() && it.StartBy.Before(it.leaves) {
 		it.leaves = it.StartBy
@@ -151,8 +162,5 @@ func (q *Queue) Requeue(now time.Time, it *Item, wasted float64) bool {
 		l = newLine(it.Line, len(q.o.Classes))
 	}
 	q.enter(l, it)
-	c := &q.counts[q.classOf(it)]
-	c.Requeued++
-	c.WastedSeconds += float64(nanos(wasted)) / 1e9
 	return true
 }

@@ -76,11 +76,15 @@ func TestWorkThatIsTakenBackKeepsItsPlaceAndIsChargedForNothing(t *testing.T) {
 	if a.band.oldest != a {
 		t.Error("it is not the oldest any more")
 	}
+	if s := q.Stats(later).Classes[2]; s.Requeued != 1 || s.WastedSeconds != 7.5 {
+		t.Errorf("%+v", s)
+	}
 	if got := drained(q, later); got != "cab" && got != "acb" {
 		t.Errorf("%s, want a before b, and c not behind both", got)
 	}
-	if s := q.Stats(later).Classes[2]; s.Requeued != 1 || s.WastedSeconds != 7.5 {
-		t.Errorf("%+v", s)
+	a.Line = "n" // where the others are that could serve it
+	if !q.Retry(later, a) || a.Preempted() != 1 || q.Stats(later).Classes[2].Requeued != 1 || drained(q, later) != "a" || len(q.lines) != 2 {
+		t.Error("an item that its worker failed did not come again, or counts as having given way")
 	}
 }
 

@@ -41,6 +41,7 @@ func (q *Queue) Push(now time.Time, it *Item, chance float64) error {
 	}
 	counts := &q.counts[q.classOf(it)]
 	if refusal != nil {
+		it.hold = nil
 		counts.refused(refusal.Reason)
 		return refusal
 	}
@@ -114,13 +115,10 @@ func (q *Queue) tooMuch(now time.Time, l *line, it *Item, class *Class) *Refusal
 				bound.would, bound.unit, most, class.Name, bound.setting)
 		}
 	}
-	mine := hold{}
-	if h := q.holds[it.Tenant]; h != nil {
-		mine = *h
-	}
-	if mine.requests == 0 {
+	if it.hold = q.holds[it.Tenant]; it.hold == nil {
 		return nil
 	}
+	mine := *it.hold
 	mine.add(it, 1)
 	if share, most := q.fill(mine), q.o.TenantRoom*(1-q.fill(q.total)); share > most {
 		again := q.drain(now, l, it)
@@ -143,16 +141,18 @@ func (q *Queue) enter(l *line, it *Item) {
 	}
 	l.bands[q.classOf(it)].enter(it)
 	it.state = waiting
-	q.leave.add(it)
+	q.leave.add(it.leaves.UnixNano(), it.seq, it)
 	q.total.add(it, 1)
 	q.class[q.classOf(it)].add(it, 1)
-	h := q.holds[it.Tenant]
-	if h == nil {
-		h = &hold{}
-		q.holds[it.Tenant] = h
+	if it.hold == nil {
+		it.hold = q.holds[it.Tenant]
+	}
+	if it.hold == nil {
+		it.hold = &hold{}
+		q.holds[it.Tenant] = it.hold
 		q.holdsGrown.entered(len(q.holds))
 	}
-	h.add(it, 1)
+	it.hold.add(it, 1)
 }
 
 // remove takes an item that waits out of all that knows of it.
@@ -161,15 +161,14 @@ func (q *Queue) remove(now time.Time, it *Item) {
 	q.leave.remove(it)
 	q.total.add(it, -1)
 	q.class[q.classOf(it)].add(it, -1)
-	h := q.holds[it.Tenant]
-	if h.add(it, -1); h.requests == 0 {
+	if it.hold.add(it, -1); it.hold.requests == 0 {
 		delete(q.holds, it.Tenant)
 	}
 	if q.holdsGrown.emptied(len(q.holds)) {
 		q.holds = map[string]*hold{}
 	}
-	l := q.lines[it.Line]
-	k := it.kind()
+	it.hold = nil
+	l, k := it.band.line, it.kind()
 	for i := range l.bands {
 		if l.bands[i].waiting[k].requests > 0 {
 			return

@@ -88,7 +88,7 @@ func (l *line) ahead(class int, it *Item) (s sum) {
 	a, from := b.accounts[it.Tenant], b.served
 	var own, mine sum
 	if a != nil {
-		if own, mine = a.items[k].ahead(it), a.items[k].all(); a.readyAt[0] >= 0 || a.readyAt[1] >= 0 {
+		if own, mine = a.items[k].ahead(it), a.items[k].all; a.readyAt[0] >= 0 || a.readyAt[1] >= 0 {
 			from = a.served
 		} else {
 			from = max(from, a.served)
@@ -96,14 +96,15 @@ func (l *line) ahead(class int, it *Item) (s sum) {
 	}
 	turn := from + float64(own.nanos)/1e9/it.weight()
 	var looked, goes sum
-	for i, other := range b.ready[k].members {
+	for i := range b.ready[k].nodes {
 		if i == accountsLooked {
 			break
 		}
+		other := b.ready[k].nodes[i].member
 		if other == a {
 			continue
 		}
-		has := other.items[k].all()
+		has := other.items[k].all
 		looked.requests, looked.nanos = looked.requests+has.requests, looked.nanos+has.nanos
 		part := share(has, (turn-other.served)*other.weight)
 		goes.requests, goes.nanos = goes.requests+part.requests, goes.nanos+part.nanos
@@ -169,7 +170,7 @@ func (q *Queue) ExpectedWait(now time.Time, it *Item) (time.Duration, bool) {
 	if it.state != waiting {
 		return 0, false
 	}
-	return q.wait(now, q.lines[it.Line], it)
+	return q.wait(now, it.band.line, it)
 }
 
 // Position is about how many go before an item, of those that wait now: 0 is next. It is below 0 for an item that does not wait.
@@ -177,7 +178,7 @@ func (q *Queue) Position(it *Item) int {
 	if it.state != waiting {
 		return -1
 	}
-	return q.lines[it.Line].ahead(q.classOf(it), it).requests
+	return it.band.line.ahead(q.classOf(it), it).requests
 }
 
 // TimeoutRefusal is what to tell the client of an item that came from Expire.
