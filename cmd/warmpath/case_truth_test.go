@@ -194,6 +194,9 @@ func TestAWorkerWhoseWordDoesNotComeTrueStepsDownAndClimbsBack(t *testing.T) {
 	if s := rt.worker("w1").Cache; s.Mode != modeAssumed || !strings.Contains(s.Why, "did not come true") {
 		t.Errorf("the state is %+v", s)
 	}
+	if got := rt.worker("w1").Cache.Truth; got.StepDowns != 1 || got.Lost.MisKeyed == 0 || got.Trust > 0.5 {
+		t.Errorf("the state is %+v", got)
+	}
 	if got, _ := rt.credit(chat(long("P"), false)); len(got) != 0 {
 		t.Errorf("the credit is %v", got)
 	}

@@ -172,17 +172,18 @@ func (m *exactMode) settled(f *proxy.Facts) {
 	}
 	m.mu.Lock()
 	changed := m.book.Note(w.ID, w.Incarnation, seen)
-	trusted := m.book.Trusted(w.ID)
+	now := m.book.Of(w.ID)
 	m.mu.Unlock()
 	if !changed {
 		return
 	}
-	m.r.gate.Doubt(w, !trusted)
-	if trusted {
+	m.r.gate.Doubt(w, !now.Trusted)
+	if now.Trusted {
 		m.r.log.Info("what a worker tells of its cache comes true again: it is gone by", "worker", w.ID)
 		return
 	}
-	m.r.log.Warn("what a worker tells of its cache does not come true: it is scored by what it is assumed to have cached", "worker", w.ID)
+	m.r.log.Warn("what a worker tells of its cache does not come true: it is scored by what it is assumed to have cached", "worker", w.ID, "trust", now.Trust,
+		"lost_not_there", now.Loss.NotThere, "lost_untold", now.Loss.Untold, "lost_mis_keyed", now.Loss.MisKeyed, "prompts_differ", now.PromptsDiffer)
 }
 
 // eventState is the index of what engines say they hold, in /state.
@@ -206,6 +207,8 @@ type modeState struct {
 	Events string `json:"events,omitempty"` // state of its cache events
 	Source string `json:"source,omitempty"` // where they come from
 	Error  string `json:"error,omitempty"`  // why none come
+
+	Truth *truthState `json:"truth,omitempty"` // nil: it has reported nothing yet
 }
 
 // The modes of a worker, from the best.
@@ -247,6 +250,11 @@ func (m *exactMode) modes() map[string]modeState {
 		}
 		all[id] = s
 	}
+	for _, t := range m.book.All() {
+		s := all[t.Worker]
+		s.Truth = truthOf(t)
+		all[t.Worker] = s
+	}
 	return all
 }
 
@@ -260,10 +268,11 @@ var whyNotExact = map[kvevent.State]string{
 
 // cacheMode is how a worker's cache is known; one that is not followed is assumed to have what it was sent.
 func cacheMode(modes map[string]modeState, w *fleet.Worker) modeState {
-	if s, ok := modes[w.ID]; ok {
+	s := modes[w.ID]
+	if s.Mode != "" {
 		return s
 	}
-	s := modeState{Mode: modeAssumed, Why: "its engine is not one that tells what it has cached"}
+	s.Mode, s.Why = modeAssumed, "its engine is not one that tells what it has cached"
 	if info := w.Info(); info.Engine == "" {
 		s.Why = "its engine has not said what it is"
 	}

@@ -37,6 +37,32 @@ func (m *exactMode) collect(s *metrics.State) exactView {
 	return v
 }
 
+// truthState is how predictions for a worker compare with its reports, in /state.
+type truthState struct {
+	Trust           float64   `json:"trust"` // of what its events foretell, 0..1
+	StepDowns       uint64    `json:"step_downs"`
+	Compared        uint64    `json:"compared_requests"`
+	Right           uint64    `json:"right_requests"`
+	PromptsDiffer   uint64    `json:"prompts_differ"`
+	MeanErrorTokens float64   `json:"mean_error_tokens"`
+	MeanErrorShare  float64   `json:"mean_error_share"`
+	BiasTokens      float64   `json:"bias_tokens"`
+	Lost            lostState `json:"lost_tokens"`
+}
+
+// lostState is tokens by cause, see truth.Loss.
+type lostState struct {
+	NotThere  uint64 `json:"not_there"`
+	Untold    uint64 `json:"untold"`
+	MisKeyed  uint64 `json:"mis_keyed"`
+	MisRouted uint64 `json:"mis_routed"`
+}
+
+func truthOf(t truth.Stats) *truthState {
+	return &truthState{Trust: t.Trust, StepDowns: t.StepDowns, Compared: t.Requests, Right: t.Right, PromptsDiffer: t.PromptsDiffer,
+		MeanErrorTokens: t.MeanErrorTokens, MeanErrorShare: t.MeanErrorShare, BiasTokens: t.BiasTokens, Lost: lostState(t.Loss)}
+}
+
 // of fills in what is of one worker.
 func (v exactView) of(w *metrics.WorkerState, slot int) {
 	if f, ok := v.feeds[w.ID]; ok {
