@@ -28,6 +28,7 @@ type worker struct {
 	other   http.HandlerFunc // answers GETs; nil: /v1/models, /health
 	seen    []*call
 	forgets bool // seen stays empty: for long runs
+	tells   bool // the router's own questions about tokens come to the script; else there are no such endpoints
 }
 
 // call is one POST (or other non-detection request) as the worker saw it.
@@ -110,6 +111,10 @@ func (w *worker) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 			return
 		}
 		w.detection(out, r)
+		return
+	}
+	if r.UserAgent() == "warmpath" && !w.tells {
+		http.NotFound(out, r)
 		return
 	}
 	body, err := io.ReadAll(r.Body)

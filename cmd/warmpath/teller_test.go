@@ -40,6 +40,7 @@ type teller struct {
 func newTeller(t *testing.T, replays bool, adapters ...string) *teller {
 	t.Helper()
 	e := &teller{worker: newWorker(t, nil), t: t, adapters: adapters}
+	e.worker.tells = true
 	e.worker.on(e.script)
 	e.worker.onGet(e.pages)
 	e.publishAt("tcp://127.0.0.1:0")
