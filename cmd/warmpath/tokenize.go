@@ -96,7 +96,9 @@ func (f *tokenizeFlags) run(cmd *cobra.Command, args []string) error {
 	out.IDs = m.Tokenizer.Encode([]uint32{}, text, options)
 	out.Tokens = len(out.IDs)
 	if f.json {
-		return json.NewEncoder(cmd.OutOrStdout()).Encode(out)
+		e := json.NewEncoder(cmd.OutOrStdout())
+		e.SetEscapeHTML(false)
+		return e.Encode(out)
 	}
 	return printTokens(cmd.OutOrStdout(), out, m.Tokenizer)
 }
