@@ -83,6 +83,10 @@ var tiers = map[string]kvindex.Tier{
 }
 
 func (e *Event) setMedium(name []byte) {
+	if string(name) == "GPU" { // nearly all are
+		e.Tier, e.TierKnown = kvindex.GPU, true
+		return
+	}
 	e.Tier, e.TierKnown = tiers[string(name)]
 	if !e.TierKnown {
 		e.Tier, e.TierKnown = tiers[strings.ToLower(string(name))]

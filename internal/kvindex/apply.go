@@ -11,6 +11,8 @@ const (
 	warmBlocks = 16
 	// sweepNodes is how many nodes each block's work looks at while lanes are dying.
 	sweepNodes = 16
+	// turnBlocks is after how many blocks of a batch other writers get a turn.
+	turnBlocks = 64
 	// giveWayMax bounds how long a writer waits for readers between two blocks, in turns of the scheduler.
 	giveWayMax = 64
 )
@@ -31,8 +33,8 @@ func (x *Index) store(h Handle, parent prefix.Key, keys []prefix.Key, names []ui
 	if !t.valid() {
 		return 0
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	x.writing()
+	defer x.written()
 	at := uint32(0)
 	for i := range min(len(keys), len(names)) {
 		x.giveWay()
@@ -268,8 +270,8 @@ func (x *Index) Remove(h Handle, names []uint64, left []int, t Tier) (known int)
 	if !t.valid() {
 		return 0
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	x.writing()
+	defer x.written()
 	for i, name := range names {
 		x.giveWay()
 		n, ok := x.lane(h)
@@ -315,8 +317,8 @@ func (x *Index) removeOne(n uint16, name uint64, remain int, t Tier) bool {
 
 // Resolve returns our key of the block that the worker calls name; 0 when it holds no such block.
 func (x *Index) Resolve(h Handle, name uint64) prefix.Key {
-	x.reading()
-	defer x.mu.Unlock()
+	x.writing() // it is asked by those that write, and may wait for its turn
+	defer x.written()
 	if n, ok := x.lane(h); ok {
 		if i, held := x.byNameOf(n, name); held != nil {
 			return x.nodes.at(i).key
@@ -332,8 +334,25 @@ func (x *Index) reading() {
 	x.waiting.Add(-1)
 }
 
-// giveWay lets readers that wait take their turn. The caller holds the lock, and must look again at what it knew.
+// writing takes the lock as a writer. Hundreds of workers may tell at once: if all of them waited for mu, a reader would wait behind all of
+// them, and so would each for every block that it gives way at.
+func (x *Index) writing() {
+	x.turn.Lock()
+	x.mu.Lock()
+}
+
+func (x *Index) written() {
+	x.mu.Unlock()
+	x.turn.Unlock()
+}
+
+// giveWay lets readers that wait take their turn, and now and then other writers. The caller holds the lock, and must look again at what it
+// knew.
 func (x *Index) giveWay() {
+	if x.blocks++; x.blocks%turnBlocks == 0 {
+		x.written()
+		x.writing()
+	}
 	if x.waiting.Load() == 0 {
 		return
 	}
@@ -369,8 +388,8 @@ func (x *Index) Copy(h Handle, names []uint64, t Tier) (known int) {
 	if !t.valid() {
 		return 0
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	x.writing()
+	defer x.written()
 	for _, name := range names {
 		x.giveWay()
 		n, ok := x.lane(h)

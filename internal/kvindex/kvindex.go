@@ -49,6 +49,7 @@ const (
 
 // Index is the exact holdings of all workers.
 type Index struct {
+	turn    sync.Mutex   // of writers; taken before mu
 	mu      sync.Mutex   // guards all below; held for one block's work, or one Match
 	waiting atomic.Int32 // readers that want mu
 
@@ -69,7 +70,8 @@ type Index struct {
 	evict   evictor
 	clock   uint16
 	ticks   int
-	tick    int // stores in one tick of the clock
+	blocks  uint // worked on, see giveWay
+	tick    int  // stores in one tick of the clock
 	counts  Counts
 }
 
@@ -116,8 +118,8 @@ func New(o Options) *Index {
 // Open gives a slot an empty holding and a handle to tell it with. What the slot held before is forgotten. It fails, with the zero
 // Handle, only for a slot out of range.
 func (x *Index) Open(slot int) Handle {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	x.writing()
+	defer x.written()
 	if slot < 0 || slot >= SlotsMax {
 		return Handle{}
 	}
@@ -148,8 +150,8 @@ func (x *Index) Open(slot int) Handle {
 // Close forgets what the handle's worker holds. Matches stop at once, memory comes back with later calls, and the slot can be opened
 // again at any time: nothing of the old holding can come back in it.
 func (x *Index) Close(h Handle) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	x.writing()
+	defer x.written()
 	if n, ok := x.lane(h); ok {
 		x.kill(n)
 	}
@@ -157,13 +159,13 @@ func (x *Index) Close(h Handle) {
 
 // Clear forgets what the worker holds and returns the handle that tells from now on. The new holding is not complete.
 func (x *Index) Clear(h Handle) Handle {
-	x.mu.Lock()
+	x.writing()
 	n, ok := x.lane(h)
 	slot := 0
 	if ok {
 		slot = x.lanes[n].slot
 	}
-	x.mu.Unlock()
+	x.written()
 	if !ok {
 		return Handle{}
 	}
@@ -172,8 +174,8 @@ func (x *Index) Clear(h Handle) Handle {
 
 // Complete says whether what was told is all that the worker holds. Only complete holdings match.
 func (x *Index) Complete(h Handle, complete bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	x.writing()
+	defer x.written()
 	if n, ok := x.lane(h); ok {
 		x.lanes[n].complete = complete
 		if complete {

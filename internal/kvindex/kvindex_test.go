@@ -213,8 +213,8 @@ func TestReadersAndWritersShareTheIndex(t *testing.T) {
 	x := New(Options{BytesMax: 4 << 20})
 	var all sync.WaitGroup
 	for slot := range 4 {
+		h := open(x, slot)
 		all.Go(func() {
-			h := open(x, slot)
 			for c := range uint64(400) {
 				keys, names := chain(30, c%37)
 				x.Store(h, 0, keys, names, GPU)

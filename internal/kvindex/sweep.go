@@ -108,8 +108,8 @@ func (x *Index) release(i uint32) {
 // Sweep takes out what closed handles still hold, looking at so many nodes, and says whether there is more to do. Every Store and Remove
 // does a little of it too.
 func (x *Index) Sweep(nodes int) (more bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	x.writing()
+	defer x.written()
 	for ; nodes > 0 && x.dying > 0; nodes -= sweepNodes {
 		x.giveWay()
 		x.sweepSome(sweepNodes)
