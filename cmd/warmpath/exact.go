@@ -140,6 +140,7 @@ func (m *exactMode) serve(change func()) {
 	for _, w := range m.told {
 		all = append(all, w)
 	}
+	slices.SortFunc(all, func(a, b exact.Worker) int { return a.Slot - b.Slot }) // where they differ on a name, the first has it
 	m.finder.Serve(all)
 }
 
