@@ -197,6 +197,27 @@ func TestARequestThatCannotStartInTimeIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
+func TestASpeedIsThatOfTheTimeInWhichSomebodyWaited(t *testing.T) {
+	w := newWorld(t, roomy(), 2, 13)
+	burst := func() {
+		for range 40 {
+			w.come(&Item{Line: "m", Tenant: "a", Seconds: 1}, 1)
+		}
+	}
+	burst()
+	w.after(500) // over in 20 s
+	burst()
+	w.after(5)
+	last := &Item{Line: "m", Tenant: "a", Seconds: 1}
+	w.come(last, 1)
+	wait, known := w.q.ExpectedWait(w.now, last)
+	within(t, "the wait behind thirty on two lanes", wait.Seconds(), 15, 0.2)
+	later, _ := w.q.ExpectedWait(w.now.Add(time.Minute), last) // no lane comes free any more
+	if !known || later < 3*wait {
+		t.Errorf("expected to wait %v, and %v after a minute in which nobody went", wait, later)
+	}
+}
+
 func TestAMistakenPredictionNeitherBreaksSumsNorLocksATenantOut(t *testing.T) {
 	o := roomy()
 	q, now := queue(t, o), time.Unix(1e9, 0)

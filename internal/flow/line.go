@@ -64,7 +64,7 @@ func (l *line) waits() (n int) {
 
 func (b *band) waits() int { return b.waiting[0].requests + b.waiting[1].requests }
 
-// open finds the account of an item's tenant, or opens it, with nothing waiting.
+// open finds the account of an item's tenant, or opens it where the others are, with nothing waiting.
 func (b *band) open(it *Item) *account {
 	a := b.accounts[it.Tenant]
 	if a == nil {
@@ -79,9 +79,8 @@ func (b *band) open(it *Item) *account {
 // enter puts an item in its place.
 func (b *band) enter(it *Item) {
 	a := b.open(it)
-	if a.idleAt >= 0 { // it joins where the others are
+	if a.idleAt >= 0 {
 		b.idle.remove(a)
-		a.served = max(a.served, b.served)
 	}
 	a.weight = it.weight()
 	it.band, it.account = b, a

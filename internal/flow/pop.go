@@ -96,9 +96,6 @@ func (q *Queue) Pass(now time.Time, it *Item) {
 	if l := q.lines[it.Line]; l != nil {
 		b := &l.bands[q.classOf(it)]
 		it.band, it.account = b, b.open(it)
-		if it.account.idleAt >= 0 {
-			it.account.served = max(it.account.served, b.served)
-		}
 		b.served = max(b.served, it.account.served)
 		b.charge(it.account, it.cost)
 		b.trim(q.o.AccountsMax)
