@@ -64,6 +64,9 @@ func TestAJobIsOvertakenByShorterOnesOnlyForTheNamedMultipleOfItsSize(t *testing
 func TestClassesAreStrict(t *testing.T) {
 	q, now := queue(t, roomy()), time.Unix(1e9, 0)
 	for i, class := range []int{2, 1, 0, 7, 1, 0} {
+		if i == 2 && q.Waits(&Item{Line: "m", Class: 0}) || i == 2 && !q.Waits(&Item{Line: "m", Class: 1}) {
+			t.Error("an urgent item waits behind less urgent ones, or another one not behind its like")
+		}
 		q.Push(now, &Item{Owner: string(rune('a' + i)), Class: class, Line: "m"}, 0)
 	}
 	if got := drained(q, now); got != "cfbead" && got != "cfbeda" {
@@ -205,7 +208,7 @@ func TestASpeedIsThatOfTheTimeInWhichSomebodyWaited(t *testing.T) {
 		}
 	}
 	burst()
-	w.after(500) // over in 20 s
+	w.after(60) // over in 20 s, and not forgotten yet
 	burst()
 	w.after(5)
 	last := &Item{Line: "m", Tenant: "a", Seconds: 1}
