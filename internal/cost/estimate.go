@@ -11,14 +11,6 @@ type Work struct {
 	Output       Lengths
 }
 
-// Conditions are those of a worker, or the mean of a pool's, that would take the request.
-type Conditions struct {
-	Constants
-	Batch         float64 // sequences that decode there
-	ContextTokens float64 // and the sum of their contexts
-	PageTokens    int     // by which KV room is taken; 0 is 1
-}
-
 // Estimate is what a request is expected to cost somewhere. It leaves out the wait before its prefill.
 type Estimate struct {
 	PromptTokens   int     `json:"prompt_tokens"`

@@ -3,6 +3,9 @@ package cost
 import (
 	"math"
 	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/fleet"
 )
 
 func TestWorkIsEstimatedByTheWorkersConstants(t *testing.T) {
@@ -104,5 +107,36 @@ func TestForecastsAreHeldAgainstWhatCame(t *testing.T) {
 	if f.Requests != 3 || f.WithinP50 != 1 || f.WithinP90 != 2 || f.OutputError != 270 || f.OutputTokens != 530 ||
 		math.Abs(f.PrefillError-0.3) > 1e-12 || math.Abs(f.PrefillSeconds-1.1) > 1e-12 {
 		t.Errorf("%+v", f)
+	}
+}
+
+func TestConditionsAreOfOursAndOfOthersRequestsAndAPoolsAreTheMean(t *testing.T) {
+	now := time.Unix(1000, 0)
+	f := fleet.New(fleet.DefaultOptions())
+	w, err := f.Add("a", "http://a", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.SetInfo(fleet.Info{BlockTokens: 32})
+	k := Profiles["h100-8b"].Constants
+	w.Observe(fleet.Counts{Running: 3, Has: fleet.HasRunning | fleet.HasWaiting, At: now})
+	if c := ConditionsAt(w, k, w.Load(now), 500); c.Batch != 3 || c.ContextTokens != 1500 || c.PageTokens != 32 || c.Constants != k {
+		t.Errorf("only others are there: %+v", c)
+	}
+	f.Reserve(w, fleet.Need{PromptTokens: 2000, Streamed: true}, now)
+	busy := ConditionsAt(w, k, w.Load(now), 500)
+	if busy.Batch != 4 || busy.ContextTokens != 8000 {
+		t.Errorf("others are as long as ours: %+v", busy)
+	}
+	later := now.Add(time.Minute)
+	if c := ConditionsAt(w, k, w.Load(later), 500); c.Batch != 1 || c.ContextTokens != 2000 {
+		t.Errorf("what is long past is unknown, and not counted: %+v", c)
+	}
+	mean := Across([]Conditions{busy, {Constants: k.Scaled(3), PageTokens: 16}})
+	if math.Abs(mean.B-2*k.B) > 1e-15 || mean.Batch != 2 || mean.ContextTokens != 4000 || mean.PageTokens != 32 {
+		t.Errorf("the mean is %+v", mean)
+	}
+	if Across(nil) != (Conditions{}) {
+		t.Error("no workers have conditions")
 	}
 }

@@ -181,6 +181,9 @@ func (k *checker) fallback(key string, f Fallback, v *virtual) {
 
 // models calls f for each setting that names a model.
 func (k *checker) models(f func(key, model string)) {
+	if k.o.Default != "" {
+		f("default_model", k.o.Default)
+	}
 	for i, m := range k.o.Models {
 		for j, c := range m.Candidates {
 			f(fmt.Sprintf("models[%d].candidates[%d].model", i, j), c.Model)

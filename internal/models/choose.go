@@ -73,6 +73,7 @@ type Choice struct {
 // Choose says which model a request goes to. look is asked for each candidate that its constraints leave in; rows is memory for those of
 // the choice, nil for new. Errors are *ErrNone and *ErrForbidden.
 func (c *Chooser) Choose(a Ask, look func(model string) Outlook, rows []Row) (Choice, error) {
+	a.Name = c.Means(a.Name)
 	v := c.virtuals[a.Name]
 	if v == nil {
 		return Choice{Model: a.Name, Row: -1}, nil

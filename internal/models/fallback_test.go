@@ -118,10 +118,10 @@ func TestModelsThatCannotBeMeantAreRefusedWithTheirPlaceAndReason(t *testing.T) 
 }
 
 func TestModelsThatNobodyServesAreNamed(t *testing.T) {
-	o := Options{Models: []Virtual{{Name: "a", Candidates: []Candidate{{Model: "b"}, {Model: "x"}}, Fallback: []Fallback{{Model: "y"}}}, {Name: "b", Candidates: []Candidate{{Model: "z"}}}}}
+	o := Options{Default: "w", Models: []Virtual{{Name: "a", Candidates: []Candidate{{Model: "b"}, {Model: "x"}}, Fallback: []Fallback{{Model: "y"}}}, {Name: "b", Candidates: []Candidate{{Model: "z"}}}}}
 	problems := chooser(t, o).Unknown(o, func(model string) bool { return model == "x" })
 	got := fmt.Sprint(problems)
-	if len(problems) != 2 || !strings.Contains(got, `models[0].fallback[0].model: unknown model "y"`) || !strings.Contains(got, `models[1].candidates[0].model: unknown model "z"`) {
+	if len(problems) != 3 || !strings.Contains(got, `default_model: unknown model "w"`) || !strings.Contains(got, `models[0].fallback[0].model: unknown model "y"`) || !strings.Contains(got, `models[1].candidates[0].model: unknown model "z"`) {
 		t.Error(got)
 	}
 }

@@ -29,6 +29,7 @@ const (
 // Options are the virtual models.
 type Options struct {
 	Models           []Virtual `yaml:"models" doc:"Virtual models and aliases. None: names mean what workers serve."`
+	Default          string    `yaml:"default_model" doc:"Model of requests that name none, virtual or not. Empty: they are refused."`
 	SecondValue      float64   `yaml:"value_of_second" doc:"Money that one second less until the end of an answer is worth, in the money of the prices. 0: only money counts."`
 	ConversationsMax int       `yaml:"conversations_max" doc:"Conversations whose model is remembered; those used longest ago are forgotten. 0: 100000."`
 }
@@ -96,6 +97,7 @@ func (p Problem) String() string { return p.Key + ": " + p.Message }
 
 // Chooser chooses models.
 type Chooser struct {
+	unnamed     string // what requests mean that name no model
 	secondValue float64
 	virtuals    map[string]*virtual
 	order       []*virtual // as configured
@@ -136,7 +138,7 @@ type way struct {
 
 // New checks the options and makes a chooser. With problems there is none.
 func New(o Options) (*Chooser, []Problem) {
-	c := &Chooser{secondValue: o.SecondValue, virtuals: map[string]*virtual{}, seats: newSeats(o.ConversationsMax)}
+	c := &Chooser{unnamed: o.Default, secondValue: o.SecondValue, virtuals: map[string]*virtual{}, seats: newSeats(o.ConversationsMax)}
 	k := checker{o: &o, chooser: c}
 	k.check()
 	if len(k.problems) > 0 {
@@ -147,6 +149,14 @@ func New(o Options) (*Chooser, []Problem) {
 
 // Virtual tells whether a name stands for others.
 func (c *Chooser) Virtual(name string) bool { return c.virtuals[name] != nil }
+
+// Means is the name that a request means by what it says: the default model where it says none, "" when there is none.
+func (c *Chooser) Means(name string) string {
+	if name == "" {
+		return c.unnamed
+	}
+	return name
+}
 
 // Names are the virtual models that a tenant may ask for, as configured.
 func (c *Chooser) Names(tenant string) (names []string) {

@@ -295,3 +295,20 @@ func TestACanaryStandsBehindACandidateThatIsChosenByCost(t *testing.T) {
 		}
 	}
 }
+
+func TestAPI03ARequestWithoutAModelMeansTheDefaultOrNothing(t *testing.T) {
+	f := func(name, standard, want string) {
+		t.Helper()
+		o := example()
+		o.Default = standard
+		a := chat(1000)
+		a.Name = name
+		if choice, err := chooser(t, o).Choose(a, usual().look, nil); err != nil || choice.Model != want {
+			t.Errorf("%q with default %q: %q (%v), want %q", name, standard, choice.Model, err, want)
+		}
+	}
+	f("", "", "")
+	f("", "chat", "small")
+	f("", "large", "large")
+	f("Chat", "chat", "Chat") // names are case-exact, and unknown ones are no case for the default
+}

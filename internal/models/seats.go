@@ -43,8 +43,8 @@ func (c *Chooser) Conversations() int { return len(c.seats.young) + len(c.seats.
 
 // Remember notes that a request was sent to the model that was chosen.
 func (c *Chooser) Remember(a Ask, choice Choice) {
-	if a.Conversation != 0 && c.virtuals[a.Name] != nil {
-		c.seats.take(mix(a.Conversation, c.virtuals[a.Name].id), seat{choice.Model, a.Work.PromptTokens})
+	if v := c.virtuals[c.Means(a.Name)]; v != nil && a.Conversation != 0 {
+		c.seats.take(mix(a.Conversation, v.id), seat{choice.Model, a.Work.PromptTokens})
 	}
 }
 
