@@ -135,7 +135,7 @@ func (r *router) logDecision(f *proxy.Facts) {
 	}
 	for _, row := range f.Decision.Rows {
 		d.Rows = append(d.Rows, declog.Row{Worker: row.ID, MatchedTokens: row.MatchedTokens, QueuedSeconds: row.QueuedSeconds,
-			WaitPriceSeconds: row.WaitPriceSeconds, PrefillSeconds: row.PrefillSeconds, DelaySeconds: row.DelaySeconds, Price: row.Price,
+			WaitPriceSeconds: row.WaitPriceSeconds, TollSeconds: row.TollSeconds, PrefillSeconds: row.PrefillSeconds, DelaySeconds: row.DelaySeconds, Price: row.Price,
 			DecodeSeconds: row.DecodeSeconds, BatchSeconds: row.BatchSeconds, DisplacedSeconds: row.DisplacedSeconds, TotalSeconds: row.TotalSeconds, InFlight: row.InFlight, ByEvents: row.ByEvents, Why: row.Why})
 	}
 	for _, t := range f.Failed {

@@ -224,7 +224,7 @@ func eachDecision(file string, f func(*declog.Record)) error {
 
 // rowLine is a row of a decision as prove shows it.
 func rowLine(r declog.Row) string {
-	return fmt.Sprintf("matched %5d  in flight %2d  total %.3f s = queued %.3f + its price %.3f + prefill %.3f + %.1f * delay %.3f + decode %.3f + batch %.3f + displaced %.3f",
-		r.MatchedTokens, r.InFlight, r.TotalSeconds, r.QueuedSeconds, r.WaitPriceSeconds, r.PrefillSeconds, r.Price, r.DelaySeconds, r.DecodeSeconds, r.BatchSeconds,
+	return fmt.Sprintf("matched %5d  in flight %2d  total %.3f s = queued %.3f + its price %.3f + toll %.3f + prefill %.3f + %.1f * delay %.3f + decode %.3f + batch %.3f + displaced %.3f",
+		r.MatchedTokens, r.InFlight, r.TotalSeconds, r.QueuedSeconds, r.WaitPriceSeconds, r.TollSeconds, r.PrefillSeconds, r.Price, r.DelaySeconds, r.DecodeSeconds, r.BatchSeconds,
 		r.DisplacedSeconds)
 }

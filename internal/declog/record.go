@@ -78,6 +78,7 @@ type Row struct {
 	MatchedTokens    int     `json:"matched_tokens,omitempty"`
 	QueuedSeconds    float64 `json:"queued_seconds,omitempty"`
 	WaitPriceSeconds float64 `json:"wait_price_seconds,omitempty"` // what a wait costs besides
+	TollSeconds      float64 `json:"toll_seconds,omitempty"`       // of a fast worker where requests wait for room
 	PrefillSeconds   float64 `json:"prefill_seconds,omitempty"`
 	DelaySeconds     float64 `json:"delay_seconds,omitempty"` // by which the prefill makes steps longer
 	Price            float64 `json:"price,omitempty"`         // phi, requests that wait for them

@@ -254,6 +254,9 @@ func (c *scene) place(line string) string {
 	for _, row := range d.Rows {
 		fmt.Fprintf(&b, "%-2s held %5d  Q %.3f  w %.3f  v %.3f  phi %.2f  decode %.3f  batch %.3f  total %.3f  in flight %d", row.ID, row.MatchedTokens,
 			row.QueuedSeconds, row.PrefillSeconds, row.DelaySeconds, row.Price, row.DecodeSeconds, row.BatchSeconds, row.TotalSeconds, row.InFlight)
+		if row.TollSeconds > 0 {
+			fmt.Fprintf(&b, "  toll %.3f", row.TollSeconds)
+		}
 		if row.DisplacedSeconds > 0 {
 			fmt.Fprintf(&b, "  displaced %.3f", row.DisplacedSeconds)
 		}

@@ -11,6 +11,7 @@
 //	+ G * (d0 + d1*(B+1) + d2*(KV+L))    its own decoding among those already there
 //	+ G * B * (d1 + d2*L)                what its presence in the batch costs them
 //	+ reuse * b*u * youth                what it displaces from the cache
+//	+ min(gain, phi * wait for room)     what wears off the lure of fast workers that are full
 package sched
 
 import (
@@ -86,9 +87,10 @@ type Row struct {
 	MatchedTokens    int           `json:"matched_tokens"`
 	QueuedSeconds    float64       `json:"queued_seconds"`     // Q
 	WaitPriceSeconds float64       `json:"wait_price_seconds"` // min(phi, 2.5) * Q
-	PrefillSeconds   float64       `json:"prefill_seconds"`    // w
-	DelaySeconds     float64       `json:"delay_seconds"`      // v
-	Price            float64       `json:"price"`              // phi
+	TollSeconds      float64       `json:"toll_seconds"`
+	PrefillSeconds   float64       `json:"prefill_seconds"` // w
+	DelaySeconds     float64       `json:"delay_seconds"`   // v
+	Price            float64       `json:"price"`           // phi
 	DecodeSeconds    float64       `json:"decode_seconds"`
 	BatchSeconds     float64       `json:"batch_seconds"`
 	DisplacedSeconds float64       `json:"displaced_seconds"`

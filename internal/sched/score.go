@@ -41,6 +41,7 @@ type candidate struct {
 	byEvents bool // cached is told
 	full     bool // it has no room at present for a request that may wait
 
+	model      *cost.Model
 	uncached   int // u
 	contextMax int // of the requested model there; 0 unknown
 	load       fleet.Load
@@ -50,7 +51,7 @@ type candidate struct {
 	booking    float64 // w without the floor of a step: those that wait share the step
 	others     float64 // part of the time to the first token that is neither queued prefill nor its own
 
-	queued, waitPrice, prefill, delay, price, decode, batch, displaced, total float64
+	queued, waitPrice, toll, prefill, delay, price, decode, batch, displaced, total float64
 }
 
 // scored reports whether the candidate passed the hard filters: those that a soft one put out are scored too, to be explained.
@@ -95,6 +96,7 @@ type judgement struct {
 	gentlest    float64 // the least pressure
 	capacity    float64 // tokens that all candidates' caches hold
 	bestMatched int
+	mean, slow  decoding
 }
 
 // reuse is the share of recent prompts' tokens that was cached: as likely is what a prompt displaces to be asked for again.
@@ -125,10 +127,14 @@ func (s *Scheduler) judge(req *Request) judgement {
 		}
 		s.holds(c, req, &j)
 		s.presses(c, &j)
+		c.model = s.book.Of(c.worker)
 		if c.out != in {
 			continue
 		}
 		left++
+		k := c.model.Constants()
+		j.mean.add(k, 1/left)
+		j.slow.raise(k)
 		flights += float64(c.load.InFlight)
 		contexts += float64(c.load.ContextTokens)
 		if c.load.ForeignKnown {
@@ -208,7 +214,7 @@ func (s *Scheduler) score(j judgement) {
 // weigh fills in one candidate's terms, as DESIGN.md "Scoring" has them. Unknown telemetry is neutral: such a worker is taken to have
 // as many foreign requests as the others have on the mean.
 func (s *Scheduler) weigh(c *candidate, j *judgement) {
-	k := s.book.Of(c.worker).Constants()
+	k := c.model.Constants()
 	running, waiting := j.running, j.waiting
 	if c.load.ForeignKnown {
 		running, waiting = float64(c.load.ForeignRunning), float64(c.load.ForeignWaiting)
@@ -223,11 +229,12 @@ func (s *Scheduler) weigh(c *candidate, j *judgement) {
 	c.prefill = k.Prefill(c.uncached, c.cached) + loading
 	c.booking = k.A + k.B*u + k.C*(u*(u+2*h)) + loading
 	c.delay = c.lengthens(k)
-	c.price = min(j.inFlight, priceSteepest*b+1)
+	c.price = s.price(c, j, k)
 	c.displaced = j.reuse * k.B * u * c.youth(j)
 	c.decode = j.output * k.Step(b+1, kv+tokens)
 	c.batch = j.output * b * (k.D1 + k.D2*tokens)
-	room := s.waitForRoom(c, j)
+	room := s.waitForRoom(c, j, 0)
+	c.toll = s.tollFor(c, j, kv)
 	c.others = room
 	if decoding := float64(c.load.InFlight-c.load.Prefilling) + running; decoding > 0 {
 		beside := k.D1*decoding + k.D2*kv
@@ -244,9 +251,9 @@ func (s *Scheduler) weigh(c *candidate, j *judgement) {
 	c.waitPrice = c.waitPriced(j)
 	decode := c.decode
 	if s.without != 0 {
-		decode = s.without.leaveOut(c, j)
+		decode = s.without.leaveOut(c)
 	}
-	c.total = c.queued + c.waitPrice + c.prefill + c.price*c.delay + decode + c.batch + c.displaced
+	c.total = c.queued + c.waitPrice + c.toll + c.prefill + c.price*c.delay + decode + c.batch + c.displaced
 	c.burden = c.queued + c.batch + j.output*(k.D1*b+k.D2*kv)
 	if math.IsNaN(c.total) {
 		c.total = math.Inf(1)
@@ -264,35 +271,6 @@ func (c *candidate) lengthens(k cost.Constants) float64 {
 	own := k.B * float64(c.uncached)
 	pending := min(c.load.QueuedSeconds, k.B*chunkTokens)
 	return c.booking - own + max(k.D0, pending+own) - max(k.D0, pending)
-}
-
-// waitForRoom is deficit * residence / held: what this request and those waiting there need beyond what is free, times the mean time a
-// request stays, over what running requests hold. Slots and KV room are waited for at once, so the longer wait counts.
-func (s *Scheduler) waitForRoom(c *candidate, j *judgement) float64 {
-	if s.without.has(Room) {
-		return 0
-	}
-	w := c.worker
-	residence := c.load.ResidenceSeconds
-	if residence == 0 {
-		residence = c.prefill + c.decode
-	}
-	wait := 0.0
-	if slots := float64(w.SlotsMax()); slots > 0 {
-		wait = max(0, c.inFlight+1-slots) * residence / slots
-	}
-	most := w.KVTokensMax()
-	if held := c.load.KVHeldTokens; most > 0 && held+j.tokens > most {
-		need := j.tokens
-		if w.HoldsShared(c.sharedKey) {
-			need = c.uncached
-		}
-		if deficit := held + need - most; deficit > 0 {
-			// A request larger than all that runs cannot wait for more than all of it to end.
-			wait = max(wait, float64(deficit)*residence/float64(max(1, need, min(held, most))))
-		}
-	}
-	return wait
 }
 
 func (s *Scheduler) slot(w *fleet.Worker) *slot {
@@ -393,7 +371,7 @@ func (s *Scheduler) before(a, b int) bool {
 func (c *candidate) row() Row {
 	return Row{
 		Worker: c.worker, ID: c.worker.ID,
-		MatchedTokens: c.cached, QueuedSeconds: c.queued, WaitPriceSeconds: c.waitPrice, PrefillSeconds: c.prefill, Price: c.price,
+		MatchedTokens: c.cached, QueuedSeconds: c.queued, WaitPriceSeconds: c.waitPrice, TollSeconds: c.toll, PrefillSeconds: c.prefill, Price: c.price,
 		DelaySeconds: c.delay, DecodeSeconds: c.decode, BatchSeconds: c.batch, DisplacedSeconds: c.displaced, TotalSeconds: c.total, Score: c.score,
 		InFlight: c.worker.InFlight(), ByEvents: c.byEvents, Why: c.out.String(),
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // Terms is a set of terms of warm-cost. What each is there for: docs/POLICY.md.
-type Terms uint8
+type Terms uint16
 
 // The terms that can be left out, to measure what each is good for.
 const (
@@ -19,9 +19,11 @@ const (
 	OwnPrice                    // phi is at most 4*B + 1 of each worker: else the fleet's mean
 	Batch                       // presence in the batch costs those already there: else 0
 	Decode                      // the own decoding takes time: else 0
+	Share                       // phi is more on a faster worker: else the same mean for all
+	Toll                        // a fast worker's lure wears off where requests wait for room: else they pay the wait alone
 )
 
-var termNames = []string{"wait-price", "ride-along", "displaced", "age", "room", "own-price", "batch", "decode"}
+var termNames = []string{"wait-price", "ride-along", "displaced", "age", "room", "own-price", "batch", "decode", "share", "toll"}
 
 // TermNames returns the names of all terms, in the order of their constants.
 func TermNames() []string { return slices.Clone(termNames) }
@@ -52,12 +54,8 @@ func (t Terms) String() string {
 func (t Terms) has(one Terms) bool { return t&one != 0 }
 
 // leaveOut takes terms out of a candidate's and returns what its own decoding counts for in the total: c.decode itself is also how long
-// the request stays, which is no term. Room and Age are left out where they are worked out.
-func (t Terms) leaveOut(c *candidate, j *judgement) (decode float64) {
-	if t.has(OwnPrice) {
-		c.price = j.inFlight
-		c.waitPrice = c.waitPriced(j)
-	}
+// the request stays, which is no term. Room, OwnPrice, Share, Toll and Age are left out where they are worked out.
+func (t Terms) leaveOut(c *candidate) (decode float64) {
 	if t.has(WaitPrice) {
 		c.waitPrice = 0
 	}
