@@ -41,7 +41,6 @@ type candidate struct {
 	byEvents bool // cached is told
 	full     bool // it has no room at present for a request that may wait
 
-	model      *cost.Model
 	uncached   int // u
 	contextMax int // of the requested model there; 0 unknown
 	load       fleet.Load
@@ -51,6 +50,7 @@ type candidate struct {
 	booking    float64 // w without the floor of a step: those that wait share the step
 	others     float64 // part of the time to the first token that is neither queued prefill nor its own
 
+	k                                                                               cost.Constants
 	queued, waitPrice, toll, prefill, delay, price, decode, batch, displaced, total float64
 }
 
@@ -96,7 +96,8 @@ type judgement struct {
 	gentlest    float64 // the least pressure
 	capacity    float64 // tokens that all candidates' caches hold
 	bestMatched int
-	mean, slow  decoding
+	sum, slow   decoding // of all candidates' steps, and of the slowest
+	meanStep    float64  // seconds of a step in the mean batch, on the mean
 }
 
 // reuse is the share of recent prompts' tokens that was cached: as likely is what a prompt displaces to be asked for again.
@@ -127,14 +128,13 @@ func (s *Scheduler) judge(req *Request) judgement {
 		}
 		s.holds(c, req, &j)
 		s.presses(c, &j)
-		c.model = s.book.Of(c.worker)
+		c.k = s.book.Of(c.worker).Constants()
 		if c.out != in {
 			continue
 		}
 		left++
-		k := c.model.Constants()
-		j.mean.add(k, 1/left)
-		j.slow.raise(k)
+		j.sum.add(&c.k)
+		j.slow.raise(&c.k)
 		flights += float64(c.load.InFlight)
 		contexts += float64(c.load.ContextTokens)
 		if c.load.ForeignKnown {
@@ -158,6 +158,7 @@ func (s *Scheduler) judge(req *Request) judgement {
 	default:
 		j.context = float64(j.tokens) + j.output/2
 	}
+	j.meanStep = j.sum.step(j.meanBatch()) / left
 	return j
 }
 
@@ -214,7 +215,7 @@ func (s *Scheduler) score(j judgement) {
 // weigh fills in one candidate's terms, as DESIGN.md "Scoring" has them. Unknown telemetry is neutral: such a worker is taken to have
 // as many foreign requests as the others have on the mean.
 func (s *Scheduler) weigh(c *candidate, j *judgement) {
-	k := c.model.Constants()
+	k := &c.k
 	running, waiting := j.running, j.waiting
 	if c.load.ForeignKnown {
 		running, waiting = float64(c.load.ForeignRunning), float64(c.load.ForeignWaiting)
@@ -228,8 +229,8 @@ func (s *Scheduler) weigh(c *candidate, j *judgement) {
 	loading := slowerShare * k.B * float64(c.loaded)
 	c.prefill = k.Prefill(c.uncached, c.cached) + loading
 	c.booking = k.A + k.B*u + k.C*(u*(u+2*h)) + loading
-	c.delay = c.lengthens(k)
-	c.price = s.price(c, j, k)
+	c.delay = c.lengthens(c.k)
+	c.price = s.price(c, j)
 	c.displaced = j.reuse * k.B * u * c.youth(j)
 	c.decode = j.output * k.Step(b+1, kv+tokens)
 	c.batch = j.output * b * (k.D1 + k.D2*tokens)

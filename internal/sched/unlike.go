@@ -5,13 +5,9 @@ import "github.com/warmpath/warmpath/internal/cost"
 // decoding are seconds of a decode step: alone, for each sequence, and for each token of their contexts.
 type decoding struct{ d0, d1, d2 float64 }
 
-func (d *decoding) add(k cost.Constants, share float64) {
-	d.d0 += (k.D0 - d.d0) * share
-	d.d1 += (k.D1 - d.d1) * share
-	d.d2 += (k.D2 - d.d2) * share
-}
+func (d *decoding) add(k *cost.Constants) { d.d0, d.d1, d.d2 = d.d0+k.D0, d.d1+k.D1, d.d2+k.D2 }
 
-func (d *decoding) raise(k cost.Constants) {
+func (d *decoding) raise(k *cost.Constants) {
 	d.d0, d.d1, d.d2 = max(d.d0, k.D0), max(d.d1, k.D1), max(d.d2, k.D2)
 }
 
@@ -20,15 +16,20 @@ func (d *decoding) step(batch, context float64) float64 { return d.d0 + d.d1*bat
 // price is phi: how many a second of the worker's prefill delays. That are as many as are in flight per worker, on a faster one in
 // proportion more: it ends answers sooner, and is sent more. By the plain mean a cold prompt costs as many waiting people on a slow
 // worker as on the fast ones that hold most of them, and the slow ones stay idle while those fill up.
-func (s *Scheduler) price(c *candidate, j *judgement, k cost.Constants) float64 {
+func (s *Scheduler) price(c *candidate, j *judgement) float64 {
 	mean := j.inFlight
-	if batch, context := mean+1, mean*j.context+float64(j.tokens); !s.without.has(Share) {
-		mean *= j.mean.step(batch, context) / k.Step(batch, context)
+	if !s.without.has(Share) {
+		mean *= j.meanStep / c.k.Step(j.meanBatch())
 	}
 	if s.without.has(OwnPrice) {
 		return mean
 	}
 	return min(mean, priceSteepest*c.inFlight+1)
+}
+
+// meanBatch is what is in flight per worker with this request, and its context.
+func (j *judgement) meanBatch() (batch, context float64) {
+	return j.inFlight + 1, j.inFlight*j.context + float64(j.tokens)
 }
 
 // tollFor wears off what draws requests to a fast worker as soon as they wait there for room: phi times that wait, but no more than what
