@@ -76,12 +76,30 @@ func (t *tally) usage(api API) Usage {
 // merge adds a later report. Usage only grows within a stream, and some engines send zeros first or last; timings
 // stand for what they say, because llama.cpp's first ones can be those of the request before.
 func (t *tally) merge(u *tally) {
+	t.mergeParts(u)
 	for i, r := range u {
+		if i == input && t[input].ok {
+			continue
+		}
 		if r.ok && (!t[i].ok || r.n > t[i].n || i >= timedCached) {
 			t[i] = r
 		}
 	}
 }
+
+// mergeParts takes a later report of the input of which an earlier one is known. Its parts are one statement: vLLM first tells the whole of an
+// Anthropic prompt as input, and at the end how much of it was none, but read from the cache or written to it.
+func (t *tally) mergeParts(u *tally) {
+	if !t[input].ok || !u[input].ok {
+		return
+	}
+	before, after := t.parts(), u.parts()
+	if after > before || after == before && (u[cacheRead].ok || u[cacheCreation].ok) {
+		t[input] = u[input]
+	}
+}
+
+func (t *tally) parts() int { return t[input].n + t[cacheRead].n + t[cacheCreation].n }
 
 // readUsage reads a usage object; false when it is none.
 func (t *tally) readUsage(s *jsontext.Scanner, val, depth int) (end int, object bool) {

@@ -92,3 +92,27 @@ func TestAPI04AnErrorObjectInA200IsAnError(t *testing.T) {
 		}
 	}
 }
+
+func TestThePartsOfAPromptAreOneStatementHoweverOftenTheyAreTold(t *testing.T) {
+	for _, c := range []struct {
+		start, delta string
+		want         Usage
+	}{
+		// vLLM: the whole first, then its parts
+		{`"input_tokens":247,"output_tokens":0`, `"input_tokens":23,"cache_creation_input_tokens":224,"cache_read_input_tokens":0,"output_tokens":3`, known(247, 3, 0)},
+		{`"input_tokens":411,"output_tokens":0`, `"input_tokens":27,"cache_creation_input_tokens":160,"cache_read_input_tokens":224,"output_tokens":3`, known(411, 3, 224)},
+		// the parts first
+		{`"input_tokens":23,"cache_creation_input_tokens":24,"cache_read_input_tokens":200,"output_tokens":1`, `"output_tokens":3`, known(247, 3, 200)},
+		{`"input_tokens":23,"cache_creation_input_tokens":24,"cache_read_input_tokens":200,"output_tokens":1`, `"input_tokens":0,"cache_read_input_tokens":0,"output_tokens":3`, known(247, 3, 200)},
+		{`"input_tokens":23,"cache_creation_input_tokens":24,"cache_read_input_tokens":200,"output_tokens":1`, `"input_tokens":247,"output_tokens":3`, known(247, 3, 200)},
+		// nothing first
+		{`"input_tokens":0,"output_tokens":0`, `"input_tokens":7,"cache_read_input_tokens":31,"output_tokens":3`, known(38, 3, 31)},
+	} {
+		var s Stream
+		s.Reset(Messages, false)
+		s.Feed([]byte(`data: {"type":"message_start","message":{"usage":{` + c.start + "}}}\n\n" + `data: {"type":"message_delta","usage":{` + c.delta + "}}\n\n"))
+		if s.Usage != c.want {
+			t.Errorf("%s, then %s: %+v, want %+v", c.start, c.delta, s.Usage, c.want)
+		}
+	}
+}
