@@ -27,8 +27,9 @@ type step struct {
 	Late    bool // its engine had been cleared while idle, and had no occasion to say so yet
 }
 
-func TestWhatARealEngineReportsIsWhatItsEventsSaid(t *testing.T) {
-	const block, model = 32, "tiny"
+// recordedRun are the steps of testdata/vllm_run.jsonl.gz.
+func recordedRun(t *testing.T) (all []step) {
+	t.Helper()
 	f, err := os.Open("testdata/vllm_run.jsonl.gz")
 	if err != nil {
 		t.Fatal(err)
@@ -38,6 +39,19 @@ func TestWhatARealEngineReportsIsWhatItsEventsSaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for d := json.NewDecoder(lines); ; {
+		var s step
+		if err := d.Decode(&s); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, s)
+	}
+}
+
+func TestWhatARealEngineReportsIsWhatItsEventsSaid(t *testing.T) {
+	const block, model = 32, "tiny"
 	seed := prefix.NewSeed([]byte("any"))
 	x := kvindex.New(kvindex.Options{})
 	tracker := NewTracker(x, TrackerOptions{Seed: seed, Model: model, Rank: -1, Replay: true})
@@ -47,13 +61,7 @@ func TestWhatARealEngineReportsIsWhatItsEventsSaid(t *testing.T) {
 	var prompts [][]uint32
 	ever := map[prefix.Key]bool{} // what a cache without a bound would hold, but for answers
 	some, part := 0, 0
-	for d := json.NewDecoder(lines); ; {
-		var s step
-		if err := d.Decode(&s); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
+	for _, s := range recordedRun(t) {
 		if s.Seq != nil {
 			payload, err := base64.StdEncoding.DecodeString(s.Payload)
 			if err != nil {
