@@ -21,25 +21,24 @@ type Item struct {
 	WaitMax time.Duration // it wants to wait; 0: as long as its class may
 	Owner   any
 
-	state    state
-	times    int // taken back from a worker
-	seq      uint64
-	key      int64 // what it is ordered by, in nanoseconds
-	cost     int64 // nanoseconds of engine time
-	pushed   time.Time
-	leaves   time.Time
-	taken    time.Time
-	expected float64 // plainWait when it came
-
-	band    *band
-	account *account
-	hold    *hold // of its tenant
-	leaveAt int
-
-	older, newer    *Item // of its band
-	left, right, up *Item // of its account's order
-	prio            uint32
+	// What its account's order is made of lies together: to walk the tree is mostly to wait for memory.
+	key             int64 // what it is ordered by, in nanoseconds
+	seq             uint64
+	left, right, up *Item
 	below           sum
+	cost            int64 // nanoseconds of engine time
+	prio            uint32
+	state           state
+
+	leaveAt      int
+	older, newer *Item // of its band
+	band         *band
+	account      *account
+	hold         *hold // of its tenant
+
+	pushed, leaves, taken time.Time
+	expected              float64 // plainWait when it came
+	times                 int     // taken back from a worker
 }
 
 // state is where an item is in its life. Each way out of it happens once, whoever comes first.

@@ -8,6 +8,7 @@ type line struct {
 	bands []band // by class
 	speed [kinds]meter
 	empty time.Time // since when nobody is in it
+	known bool      // to the queue
 }
 
 // band is one class of a line.
@@ -66,15 +67,25 @@ func (b *band) waits() int { return b.waiting[0].requests + b.waiting[1].request
 
 // open finds the account of an item's tenant, or opens it where the others are, with nothing waiting.
 func (b *band) open(it *Item) *account {
-	a := b.accounts[it.Tenant]
+	a := it.account
+	if a == nil || a.gone {
+		a = b.accounts[it.Tenant]
+	}
 	if a == nil {
-		a = &account{tenant: it.Tenant, seq: it.seq, weight: it.weight(), served: b.served, readyAt: [kinds]int{-1, -1}}
+		a = &account{tenant: it.Tenant, readyAt: [kinds]int{-1, -1}}
 		b.accounts[it.Tenant] = a
 		b.grown.entered(len(b.accounts))
-		b.idle.add(a.served, a.seq, a)
+		b.idle.add(b.served, it.seq, a)
+	} else if !b.over(a) {
+		return a
 	}
+	a.served, a.seq, a.weight = b.served, it.seq, it.weight()
+	b.idle.fix(a, a.served)
 	return a
 }
+
+// over says that nothing of an account is worth remembering: it is as good as a new one.
+func (b *band) over(a *account) bool { return a.idleAt >= 0 && a.served <= b.served }
 
 // enter puts an item in its place.
 func (b *band) enter(it *Item) {
@@ -161,9 +172,16 @@ func (b *band) charge(a *account, nanoseconds int64) {
 	}
 }
 
+// trimMost is how many accounts are forgotten at one time: one more than can be left idle by what comes before, and few enough that no
+// single turn pays for a whole crowd whose time is over at once.
+const trimMost = 2
+
 // trim forgets accounts that have nothing waiting and had no more than those that go next, and beyond the bound those that owe least.
 func (b *band) trim(accountsMax int) {
-	for b.idle.len() > 0 && (b.idle.nodes[0].key <= b.served || b.idle.len() > accountsMax) {
+	for range trimMost {
+		if b.idle.len() == 0 || !b.over(b.idle.first()) && b.idle.len() <= accountsMax {
+			break
+		}
 		a := b.idle.first()
 		b.idle.remove(a)
 		a.gone = true

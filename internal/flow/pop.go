@@ -119,8 +119,8 @@ func (q *Queue) correct(it *Item, nanoseconds int64) {
 	if b == nil || b.gone {
 		return
 	}
-	if a.gone {
-		if b.accounts[it.Tenant] == nil && nanoseconds <= 0 {
+	if a.gone || b.over(a) {
+		if nanoseconds <= 0 && b.accounts[it.Tenant] == nil {
 			return
 		}
 		a = b.open(it)
@@ -153,7 +153,7 @@ func (q *Queue) Retry(now time.Time, it *Item) bool {
 	if !it.StartBy.IsZero() && it.StartBy.Before(it.leaves) {
 		it.leaves = it.StartBy
 	}
-	it.expected = -1
+	it.expected, it.band, it.account = -1, nil, nil
 	l := q.lines[it.Line]
 	if l == nil {
 		l = newLine(it.Line, len(q.o.Classes))

@@ -41,7 +41,7 @@ func (q *Queue) Push(now time.Time, it *Item, chance float64) error {
 	}
 	counts := &q.counts[q.classOf(it)]
 	if refusal != nil {
-		it.hold = nil
+		it.hold, it.account = nil, nil
 		counts.refused(refusal.Reason)
 		return refusal
 	}
@@ -71,6 +71,9 @@ func (q *Queue) mayWait(now time.Time, l *line, it *Item, chance float64) *Refus
 	if r := q.tooMuch(now, l, it, class); r != nil {
 		return r
 	}
+	if r := q.crowded(now, l, it); r != nil {
+		return r
+	}
 	above := hold{} // and of its own
 	for i := range q.classOf(it) + 1 {
 		above.join(q.class[i])
@@ -81,6 +84,7 @@ func (q *Queue) mayWait(now time.Time, l *line, it *Item, chance float64) *Refus
 		return refuse(Shed, after, "the queue is %.0f %% full of requests of class %s and above, of which a part is refused from %.0f %% on (setting classes.shed_from)",
 			100*before, class.Name, 100*class.ShedFrom)
 	}
+	it.account = l.bands[q.classOf(it)].accounts[it.Tenant]
 	it.expected = q.plainWait(now, l, it)
 	wait, known := q.likely(l, it, it.expected)
 	if left := it.leaves.Sub(now); left <= 0 || known && wait > left {
@@ -93,13 +97,16 @@ func (q *Queue) mayWait(now time.Time, l *line, it *Item, chance float64) *Refus
 	return nil
 }
 
-// tooMuch holds the bounds: of the queue, of the class, of the tenant. Work that alone is more than the queue may hold waits when nothing
+// tooMuch holds the bounds of the queue and of the class. Work that alone is more than the queue may hold waits when nothing
 // else does, since it could never otherwise.
 func (q *Queue) tooMuch(now time.Time, l *line, it *Item, class *Class) *Refusal {
 	after := q.total
 	after.add(it, 1)
 	if q.total.nanos == 0 {
 		after.nanos = min(after.nanos, nanos(q.o.SecondsMax*class.Ceiling))
+	}
+	if q.fill(after) <= class.Ceiling {
+		return nil
 	}
 	for _, bound := range []struct {
 		would, most   float64
@@ -115,6 +122,11 @@ func (q *Queue) tooMuch(now time.Time, l *line, it *Item, class *Class) *Refusal
 				bound.would, bound.unit, most, class.Name, bound.setting)
 		}
 	}
+	return nil
+}
+
+// crowded holds the tenant's bound.
+func (q *Queue) crowded(now time.Time, l *line, it *Item) *Refusal {
 	if it.hold = q.holds[it.Tenant]; it.hold == nil {
 		return nil
 	}
@@ -134,7 +146,8 @@ func (q *Queue) fill(h hold) float64 {
 
 // enter puts an item that may wait into all that knows of it.
 func (q *Queue) enter(l *line, it *Item) {
-	if q.lines[it.Line] == nil {
+	if !l.known {
+		l.known = true
 		q.lines[it.Line] = l
 		q.order = append(q.order, l)
 		q.linesGrown.entered(len(q.lines))

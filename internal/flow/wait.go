@@ -73,8 +73,8 @@ func (b *bias) factor() float64 {
 	return min(max((b.actual+prior)/(b.expected+prior), 1.0/biasMost), biasMost)
 }
 
-// accountsLooked is how many other tenants' accounts are looked at to tell a wait; beyond them the mean is taken.
-const accountsLooked = 64
+// accountsLooked is how many other tenants' accounts are looked at to tell a wait; of more of them, every n-th stands for the others.
+const accountsLooked = 16
 
 // ahead is what goes before an item, which may be in the queue or not, of what waits now: all of its kind in the classes above, what its
 // tenant has before it, and of the other tenants as much as evens out what each has had for its weight by then.
@@ -85,7 +85,10 @@ func (l *line) ahead(class int, it *Item) (s sum) {
 		s.nanos += l.bands[i].waiting[k].nanos
 	}
 	b := &l.bands[class]
-	a, from := b.accounts[it.Tenant], b.served
+	a, from := it.account, b.served
+	if a == nil {
+		a = b.accounts[it.Tenant]
+	}
 	var own, mine sum
 	if a != nil {
 		if own, mine = a.items[k].ahead(it), a.items[k].all; a.readyAt[0] >= 0 || a.readyAt[1] >= 0 {
@@ -96,11 +99,9 @@ func (l *line) ahead(class int, it *Item) (s sum) {
 	}
 	turn := from + float64(own.nanos)/1e9/it.weight()
 	var looked, goes sum
-	for i := range b.ready[k].nodes {
-		if i == accountsLooked {
-			break
-		}
-		other := b.ready[k].nodes[i].member
+	others := b.ready[k].nodes
+	for i := 0; i < len(others); i += 1 + (len(others)-1)/accountsLooked {
+		other := others[i].member
 		if other == a {
 			continue
 		}
@@ -109,8 +110,8 @@ func (l *line) ahead(class int, it *Item) (s sum) {
 		part := share(has, (turn-other.served)*other.weight)
 		goes.requests, goes.nanos = goes.requests+part.requests, goes.nanos+part.nanos
 	}
-	if others := b.waiting[k].nanos - mine.nanos; looked.nanos > 0 && others > looked.nanos {
-		more := float64(others) / float64(looked.nanos)
+	if all := b.waiting[k].nanos - mine.nanos; looked.nanos > 0 && all > looked.nanos {
+		more := float64(all) / float64(looked.nanos)
 		goes = sum{int(float64(goes.requests) * more), int64(float64(goes.nanos) * more)}
 	}
 	return sum{s.requests + own.requests + goes.requests, s.nanos + own.nanos + goes.nanos}
@@ -118,11 +119,14 @@ func (l *line) ahead(class int, it *Item) (s sum) {
 
 // share is how much of what an account has waiting goes in so many seconds of engine time.
 func share(has sum, seconds float64) sum {
-	if seconds <= 0 || has.nanos <= 0 {
+	switch part := seconds * 1e9; {
+	case seconds <= 0:
 		return sum{}
+	case part >= float64(has.nanos):
+		return has
+	default:
+		return sum{int(math.Ceil(part / float64(has.nanos) * float64(has.requests))), int64(part)}
 	}
-	part := min(seconds*1e9/float64(has.nanos), 1)
-	return sum{int(math.Ceil(part * float64(has.requests))), int64(part * float64(has.nanos))}
 }
 
 // plainWait is how many seconds an item, in the queue or about to be, has to wait from now on, if nobody else comes; below 0: not known yet.
