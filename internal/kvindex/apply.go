@@ -77,7 +77,7 @@ func (x *Index) storeOne(n uint16, at *uint32, key prefix.Key, name uint64, t Ti
 			return false, false
 		}
 		*at = i
-		x.again(l, found, held, t, copies)
+		x.again(n, found, held, t, copies)
 		return false, true
 	}
 	parent := *at
@@ -93,9 +93,10 @@ func (x *Index) storeOne(n uint16, at *uint32, key prefix.Key, name uint64, t Ti
 	held.set(t, 1)
 	if !held.fast() {
 		l.lower++
+		x.judge(n)
 	}
 	if len(l.holes) > 0 {
-		held.next = x.fillHole(l, key)
+		held.next = x.fillHole(n, key)
 	}
 	x.add(found, n, held)
 	found.stamp = x.clock
@@ -112,8 +113,8 @@ func (x *Index) storeOne(n uint16, at *uint32, key prefix.Key, name uint64, t Ti
 }
 
 // again notes a block that the lane holds already.
-func (x *Index) again(l *lane, n *node, h *holder, t Tier, copies bool) {
-	n.stamp = x.clock
+func (x *Index) again(n uint16, at *node, h *holder, t Tier, copies bool) {
+	at.stamp = x.clock
 	have := h.count(t)
 	if have > 0 && !copies {
 		return
@@ -121,7 +122,8 @@ func (x *Index) again(l *lane, n *node, h *holder, t Tier, copies bool) {
 	slow := !h.fast()
 	h.set(t, have+1)
 	if slow && h.fast() {
-		l.lower--
+		x.lanes[n].lower--
+		x.judge(n)
 	}
 }
 
@@ -308,6 +310,7 @@ func (x *Index) removeOne(n uint16, name uint64, remain int, t Tier) bool {
 	h.set(t, uint16(min(remain, int(t.most()))))
 	if fast && !h.fast() {
 		x.lanes[n].lower++
+		x.judge(n)
 	}
 	if h.copies == 0 {
 		x.drop(n, i, h)
@@ -397,7 +400,7 @@ func (x *Index) Copy(h Handle, names []uint64, t Tier) (known int) {
 			return known
 		}
 		if i, held := x.byNameOf(n, name); held != nil {
-			x.again(&x.lanes[n], x.nodes.at(i), held, t, false)
+			x.again(n, x.nodes.at(i), held, t, false)
 			known++
 		}
 	}

@@ -59,6 +59,8 @@ type Index struct {
 	byName  table // by lane and the engine's name
 	lanes   []lane
 	slots   [SlotsMax]uint16 // lane + 1
+	slotOf  [lanesMax]uint16 // of each lane
+	odd     laneSet          // lanes with holes or blocks in slower memory
 	live    laneSet          // lanes that are complete
 	nothing []int32          // what Match says when no block is found: 0 for complete holdings, else -1
 	idle    []uint16
@@ -75,7 +77,8 @@ type Index struct {
 	counts  Counts
 }
 
-// lane is what one worker holds, from Open or Clear until the next of either.
+// lane is what one worker holds, from Open or Clear until the next of either. It changes with every block; what matches read of most lanes
+// is in Index.slotOf, live and odd, which seldom do.
 type lane struct {
 	slot     int
 	salt     uint64 // tells this lane's names from others'; new with each Open
@@ -140,7 +143,8 @@ func (x *Index) Open(slot int) Handle {
 		n = uint16(len(x.lanes))
 		x.lanes = append(x.lanes, l)
 	}
-	x.slots[slot] = n + 1
+	x.slots[slot], x.slotOf[n] = n+1, uint16(slot)
+	x.judge(n)
 	for len(x.nothing) <= slot {
 		x.nothing = append(x.nothing, -1)
 	}
@@ -201,6 +205,7 @@ func (x *Index) kill(n uint16) {
 	x.nothing[l.slot] = -1
 	x.cost -= holeCost * int64(len(l.holes))
 	l.holes, l.dead, l.complete = nil, true, false
+	x.judge(n)
 	x.counts.LanesGiven++
 	if l.pairs == 0 {
 		x.idle = append(x.idle, n)
@@ -209,11 +214,25 @@ func (x *Index) kill(n uint16) {
 	}
 }
 
+// judge notes whether matches must look at lane n itself.
+func (x *Index) judge(n uint16) {
+	l := &x.lanes[n]
+	if odd := len(l.holes) > 0 || l.lower > 0; odd == x.odd.has(n) {
+		return
+	} else if odd {
+		x.odd.add(n)
+	} else {
+		x.odd.remove(n)
+	}
+}
+
 // laneSet is a set of lanes.
 type laneSet [lanesMax / 64]uint64
 
 func (s *laneSet) add(lane uint16)    { s[lane>>6] |= 1 << (lane & 63) }
 func (s *laneSet) remove(lane uint16) { s[lane>>6] &^= 1 << (lane & 63) }
+
+func (s *laneSet) has(lane uint16) bool { return s[lane>>6]&(1<<(lane&63)) != 0 }
 
 func (s *laneSet) empty(words int) bool {
 	for _, w := range s[:words] {

@@ -41,6 +41,26 @@ type walk struct {
 	keys  []prefix.Key
 	words int
 	m     Match
+	found [foundMax]place
+}
+
+// place is a block that was looked up: where it is in the prompt, counted from 1, and its node.
+type place struct {
+	at   int32
+	node uint32
+}
+
+// foundMax is how many places are remembered, each where its number says.
+const foundMax = 128
+
+// node is that of block i, 0 for none.
+func (w *walk) node(i int32) uint32 {
+	p := &w.found[i%foundMax]
+	if p.at != i+1 {
+		key := w.keys[i]
+		*p = place{i + 1, w.x.lookup(key, mix(uint64(key), 0))}
+	}
+	return p.node
 }
 
 // gallop looks at block 0, 1, 3, 7 and so on, and between two where the holders differ.
@@ -142,7 +162,7 @@ func (w *walk) ready(at []int32) {
 		x.byKey.warm(mix(uint64(w.keys[i]), 0))
 	}
 	for j, i := range at {
-		refs[j] = x.lookup(w.keys[i], mix(uint64(w.keys[i]), 0))
+		refs[j] = w.node(i)
 	}
 	for _, ref := range refs[:len(at)] {
 		if ref != 0 {
@@ -158,8 +178,7 @@ func (w *walk) ready(at []int32) {
 // holders sets into to the lanes that hold block i.
 func (w *walk) holders(i int, into *laneSet) {
 	clear(into[:w.words])
-	key := w.keys[i]
-	ref := w.x.lookup(key, mix(uint64(key), 0))
+	ref := w.node(int32(i))
 	if ref == 0 {
 		return
 	}
@@ -185,16 +204,18 @@ func (w *walk) report(now, next *laneSet, blocks int) {
 		ended[i] = now[i] &^ next[i]
 	}
 	ended.each(w.words, func(lane uint16) {
-		l := &w.x.lanes[lane]
-		depth := blocks
-		if len(l.holes) > 0 {
-			depth = w.untilHole(lane, blocks)
+		depth, fast := blocks, blocks
+		if w.x.odd.has(lane) {
+			l := &w.x.lanes[lane]
+			if len(l.holes) > 0 {
+				depth = w.untilHole(lane, blocks)
+			}
+			if fast = depth; l.lower > 0 {
+				fast = w.fast(lane, depth)
+			}
 		}
-		fast := depth
-		if l.lower > 0 {
-			fast = w.fast(lane, depth)
-		}
-		w.m.Depth[l.slot], w.m.Fast[l.slot] = int32(depth), int32(fast)
+		slot := w.x.slotOf[lane]
+		w.m.Depth[slot], w.m.Fast[slot] = int32(depth), int32(fast)
 	})
 }
 

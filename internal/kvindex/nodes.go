@@ -111,24 +111,24 @@ type chunk struct {
 }
 
 const (
-	listClasses  = 22 // up to 3,072 holders
-	holderBytes  = 12 + 2
-	chunkHolders = 1024
+	listClasses = 22 // up to 3,072 holders
+	holderBytes = 12 + 2
 )
 
 // listSize is 2, 3, 4, 6, 8, 12, 16, ...
 func listSize(class int) int { return (2 + class%2) << (class / 2) }
 
-// chunkRuns is how many lists of that size a chunk has.
-func chunkRuns(class int) uint32 { return uint32(max(1, chunkHolders/listSize(class))) }
+// chunkBits is the logarithm of how many lists of that size a chunk has: 1,024 or 1,536 holders in all, until one list has more. Matches look
+// for hundreds of lists, and would divide as often by any other number.
+func chunkBits(class int) uint32 { return uint32(max(0, 9-class/2)) }
 
 func listNumber(class int, i uint32) uint64 { return uint64(class)<<32 | uint64(i) }
 
 // run returns the whole list of that number, used places first.
 func (l *lists) run(number uint64) ([]uint16, []holder) {
 	class, i := int(number>>32), uint32(number)
-	size, runs := listSize(class), chunkRuns(class)
-	c, at := &l.classes[class].chunks[i/runs], int(i%runs)*size
+	size, bits := listSize(class), chunkBits(class)
+	c, at := &l.classes[class].chunks[i>>bits], int(i&(1<<bits-1))*size
 	return c.lanes[at : at+size : at+size], c.holders[at : at+size : at+size]
 }
 
@@ -139,8 +139,8 @@ func (l *lists) take(class int) uint64 {
 		c.free = c.free[:n-1]
 		return listNumber(class, i)
 	}
-	if runs := int(chunkRuns(class)); int(c.given) >= len(c.chunks)*runs {
-		n := runs * listSize(class)
+	if bits := chunkBits(class); int(c.given) >= len(c.chunks)<<bits {
+		n := listSize(class) << bits
 		c.chunks = append(c.chunks, chunk{make([]uint16, n), make([]holder, n)})
 		l.bytes += int64(n * holderBytes)
 	}

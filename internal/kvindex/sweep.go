@@ -8,8 +8,7 @@ func (x *Index) follow(n uint16, parent *node) {
 		h.next = more(h.next)
 		return
 	}
-	l := &x.lanes[n]
-	x.setHole(l, parent.key, more(l.holes[parent.key]))
+	x.setHole(n, parent.key, more(x.lanes[n].holes[parent.key]))
 }
 
 // unfollow takes back one follow.
@@ -18,8 +17,7 @@ func (x *Index) unfollow(n uint16, parent *node) {
 		h.next = fewer(h.next)
 		return
 	}
-	l := &x.lanes[n]
-	x.setHole(l, parent.key, fewer(l.holes[parent.key]))
+	x.setHole(n, parent.key, fewer(x.lanes[n].holes[parent.key]))
 }
 
 // more and fewer count blocks behind one. A count that was full is not known any more and stays full: a hole too many costs a deeper
@@ -34,7 +32,8 @@ func fewer(count uint16) uint16 {
 }
 
 // setHole notes that a lane holds so many blocks right behind one that it does not hold.
-func (x *Index) setHole(l *lane, key prefix.Key, count uint16) {
+func (x *Index) setHole(n uint16, key prefix.Key, count uint16) {
+	l := &x.lanes[n]
 	before := len(l.holes)
 	if count == 0 {
 		delete(l.holes, key)
@@ -45,12 +44,13 @@ func (x *Index) setHole(l *lane, key prefix.Key, count uint16) {
 		l.holes[key] = count
 	}
 	x.cost += holeCost * int64(len(l.holes)-before)
+	x.judge(n)
 }
 
 // fillHole returns how many blocks the lane holds behind one that it begins to hold now.
-func (x *Index) fillHole(l *lane, key prefix.Key) uint16 {
-	count := l.holes[key]
-	x.setHole(l, key, 0)
+func (x *Index) fillHole(n uint16, key prefix.Key) uint16 {
+	count := x.lanes[n].holes[key]
+	x.setHole(n, key, 0)
 	return count
 }
 
@@ -61,6 +61,7 @@ func (x *Index) drop(n uint16, i uint32, h *holder) {
 	behind := h.next
 	if !h.fast() {
 		l.lower--
+		x.judge(n)
 	}
 	x.remove(at, n)
 	x.cost -= pairCost
@@ -73,7 +74,7 @@ func (x *Index) drop(n uint16, i uint32, h *holder) {
 	} else {
 		if behind > 0 {
 			x.counts.HolesMade++
-			x.setHole(l, at.key, behind)
+			x.setHole(n, at.key, behind)
 		}
 		if at.parent != 0 {
 			parent := x.nodes.at(at.parent)

@@ -8,17 +8,18 @@ import "math/bits"
 // Entries stand in their home line, or, as long as that is full, in one of the next; over counts those that went past a line, so that a
 // search ends at the first line that nobody passed and nothing marks the dead. It is split in shards that grow each on their own, by a
 // quarter: one big table would stop every reader for as long as it takes to fill anew.
+//
+// Counts of what is filed lie apart from where it is: they change with every entry, and a reader on another core would wait for each
+// shard's as for a cache line of its own.
 type table struct {
 	shards [shardCount]shard
+	filed  [shardCount]uint32 // entries of each
 	used   int
 	bytes  int64
 	warmed uint64 // see warm
 }
 
-type shard struct {
-	lines []line
-	used  int
-}
+type shard struct{ lines []line }
 
 // line is one cache line. Tag 0 is an empty place; tags are packed low end first, eight in low and four in high.
 type line struct {
@@ -93,12 +94,14 @@ func (l *line) setTag(i int, tag uint8) {
 	}
 }
 
-func (t *table) shard(h uint64) *shard { return &t.shards[h>>(64-shardBits)] }
+func (t *table) shard(h uint64) *shard { return &t.shards[shardOf(h)] }
+
+func shardOf(h uint64) uint64 { return h >> (64 - shardBits) }
 
 // put files a node. grow must have been asked before.
 func (t *table) put(h uint64, ref uint32) {
-	s := t.shard(h)
-	s.put(h, ref)
+	t.shard(h).put(h, ref)
+	t.filed[shardOf(h)]++
 	t.used++
 }
 
@@ -109,7 +112,6 @@ func (s *shard) put(h uint64, ref uint32) {
 		if j := next(&low, &high); j >= 0 {
 			l.setTag(j, tagOf(h))
 			l.refs[j] = ref
-			s.used++
 			return
 		}
 		l.over++
@@ -126,7 +128,7 @@ func (t *table) take(h uint64, ref uint32) {
 		for j := next(&low, &high); j >= 0; j = next(&low, &high) {
 			if l.refs[j] == ref && l.tag(j) == tag {
 				l.setTag(j, 0)
-				s.used--
+				t.filed[shardOf(h)]--
 				t.used--
 				return
 			}
@@ -137,13 +139,12 @@ func (t *table) take(h uint64, ref uint32) {
 
 // full says that a shard must grow before the next put: at 0.8 to 0.9 of its places, depending on the shard, so that not all grow at once.
 func (t *table) full(h uint64) bool {
-	number := h >> (64 - shardBits)
-	s := &t.shards[number]
-	places := len(s.lines) * lineEntries
-	return s.used >= places*4/5+places*int(number)/(10*shardCount)
+	number := shardOf(h)
+	places := len(t.shards[number].lines) * lineEntries
+	return int(t.filed[number]) >= places*4/5+places*int(number)/(10*shardCount)
 }
 
-// grow gives a shard a quarter more lines. refile calls put for every entry of the old lines.
+// grow gives a shard a quarter more lines. refile puts every entry of the old lines into the shard again.
 func (t *table) grow(h uint64, refile func(old []line, s *shard)) {
 	s := t.shard(h)
 	old := s.lines
@@ -151,7 +152,6 @@ func (t *table) grow(h uint64, refile func(old []line, s *shard)) {
 	s.lines = append([]line(nil), make([]line, n)...) // as many as the allocation holds
 	s.lines = s.lines[:cap(s.lines)]
 	t.bytes += lineBytes * int64(len(s.lines)-len(old))
-	s.used = 0
 	refile(old, s)
 }
 
