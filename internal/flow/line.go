@@ -22,6 +22,7 @@ type band struct {
 	accounts map[string]*account
 	ready    [kinds]heap[float64, *account] // by what they had; those with an item of that kind
 	idle     heap[float64, *account]        // the same; those with none, who have had more than served: nothing else of them is worth remembering
+	spare    []*account                     // were forgotten, and are used again
 	grown    grown
 
 	oldest, newest *Item
@@ -68,11 +69,17 @@ func (b *band) waits() int { return b.waiting[0].requests + b.waiting[1].request
 // open finds the account of an item's tenant, or opens it where the others are, with nothing waiting.
 func (b *band) open(it *Item) *account {
 	a := it.account
-	if a == nil || a.gone {
+	if a == nil || !a.of(it) {
 		a = b.accounts[it.Tenant]
 	}
 	if a == nil {
-		a = &account{tenant: it.Tenant, readyAt: [kinds]int{-1, -1}}
+		if n := len(b.spare); n > 0 {
+			a = b.spare[n-1]
+			b.spare = b.spare[:n-1]
+			*a = account{tenant: it.Tenant, readyAt: [kinds]int{-1, -1}}
+		} else {
+			a = &account{tenant: it.Tenant, readyAt: [kinds]int{-1, -1}}
+		}
 		b.accounts[it.Tenant] = a
 		b.grown.entered(len(b.accounts))
 		b.idle.add(b.served, it.seq, a)
@@ -83,6 +90,12 @@ func (b *band) open(it *Item) *account {
 	b.idle.fix(a, a.served)
 	return a
 }
+
+// spareMax is how many accounts a band keeps to use again.
+const spareMax = 256
+
+// of says that an account is still the one of an item's tenant.
+func (a *account) of(it *Item) bool { return !a.gone && a.tenant == it.Tenant }
 
 // over says that nothing of an account is worth remembering: it is as good as a new one.
 func (b *band) over(a *account) bool { return a.idleAt >= 0 && a.served <= b.served }
@@ -184,11 +197,14 @@ func (b *band) trim(accountsMax int) {
 		}
 		a := b.idle.first()
 		b.idle.remove(a)
-		a.gone = true
 		delete(b.accounts, a.tenant)
+		*a = account{gone: true}
+		if len(b.spare) < spareMax {
+			b.spare = append(b.spare, a)
+		}
 	}
 	if b.grown.emptied(len(b.accounts)) {
-		b.accounts = map[string]*account{}
+		b.accounts, b.spare = map[string]*account{}, nil
 	}
 }
 

@@ -119,7 +119,7 @@ func (q *Queue) correct(it *Item, nanoseconds int64) {
 	if b == nil || b.gone {
 		return
 	}
-	if a.gone || b.over(a) {
+	if !a.of(it) || b.over(a) {
 		if nanoseconds <= 0 && b.accounts[it.Tenant] == nil {
 			return
 		}
