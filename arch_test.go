@@ -36,7 +36,7 @@ var rooms = map[string][]string{
 	"zmtp":       {},
 	"kvevent":    {"prefix", "kvindex"},
 	"kvfeed":     {"kvevent", "kvindex", "prefix", "zmtp"},
-	"kvbench":    {"bench", "kvevent", "kvindex", "prefix"},
+	"kvbench":    {"bench", "kvevent", "kvfeed", "kvindex", "prefix", "zmtp"},
 	"kvpublish":  {"kvevent", "prefix", "zmtp"},
 	"words":      {},
 	"joins":      {},

@@ -26,7 +26,8 @@ const benchLong = `Measures this binary beside nginx and HAProxy, on this machin
 the time of a decision, memory of open streams, and what an idle router uses. Each table says how it was measured; a figure is the
 median of five rounds in which contestants take turns. Prints pass or fail for each demand, and ends with 1 when one is not met.
 
-The part index tells how fast workers' cache events go into the index, how long a look-up takes meanwhile, and its memory for each block.
+The part index tells how fast workers' cache events go into the index, how long a look-up takes meanwhile, and its memory for each block;
+what the events of 500 workers cost that come over sockets, and how soon a look-up sees them.
 
 The part tokenize tells how fast text becomes token ids, beside the implementation that engines use, and the part exact how long a
 decision takes by the model's own tokens and workers' cache events; with --tokenizers both are in "all" too.
@@ -158,5 +159,16 @@ func benchWorkersCommand() *cobra.Command {
 		}
 		<-ctx.Done()
 		return nil
+	}}
+}
+
+// benchEventsCommand plays engines that publish cache events. Bench starts it by itself.
+func benchEventsCommand() *cobra.Command {
+	return &cobra.Command{Use: kvbench.PublishCommand + " NUMBER", Hidden: true, Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
+		n, err := strconv.Atoi(args[0])
+		if err != nil || n < 1 {
+			return usageError{fmt.Errorf("%q is no number of engines", args[0])}
+		}
+		return kvbench.Publish(cmd.Context(), n, os.Stdin, cmd.OutOrStdout())
 	}}
 }

@@ -4,7 +4,7 @@
 //	report, err := kvbench.Index(ctx, bench.Options{Rounds: 3, Window: 2 * time.Second})
 //
 // 128 workers tell; nine blocks in ten are held by one of them, the others by several; half of the operations store, in chains of 32
-// blocks, and half remove single blocks, the oldest chain's last block first.
+// blocks, and half remove single blocks, the oldest chain's last block first. Then 500 workers tell over real sockets, see sockets.
 package kvbench
 
 import (
@@ -73,7 +73,13 @@ func Index(ctx context.Context, o bench.Options) (bench.Report, error) {
 			bench.Value(z.resident), bench.Value(m.ops), bench.Value(m.wire), bench.Value(m.short.p50), bench.Value(m.short.p99), bench.Value(m.long.p50), bench.Value(m.long.p99), bench.Value(m.bytes), bench.Value(m.fill)}})
 		s.Checks = append(s.Checks, z.checks(m)...)
 	}
-	return bench.Report{Part: "index", Sections: []bench.Section{s}}, nil
+	e, err := startEngines(ctx, o.Self, socketWorkers)
+	if err != nil {
+		return bench.Report{}, err
+	}
+	defer e.close()
+	told, err := sockets(ctx, o, e)
+	return bench.Report{Part: "index", Sections: []bench.Section{s, told}}, err
 }
 
 func (z size) checks(m measured) (all []bench.Check) {

@@ -1,6 +1,9 @@
 package kvbench
 
 import (
+	"context"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -10,7 +13,15 @@ import (
 	"github.com/warmpath/warmpath/internal/kvindex"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if n, err := strconv.Atoi(os.Getenv(playEnv)); err == nil {
+		if err := Publish(context.Background(), n, os.Stdin, os.Stdout); err != nil {
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func TestASmallRunMeasuresEverything(t *testing.T) {
 	z := size{resident: 20_000, opsLeast: 1, wireLeast: 1, shortP50: 1e9, p99: 1e9, longP50: 1e9, longP99: 1e9, bytesMost: 1e9}

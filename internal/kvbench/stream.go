@@ -181,6 +181,11 @@ func (s *stream) lookUp(ctx context.Context, chains [][]prefix.Key, opsPerSecond
 	stop.Store(true)
 	writer.Wait()
 	slices.Sort(took)
+	return quantiles(took)
+}
+
+// quantiles are of what is sorted.
+func quantiles(took []time.Duration) latency {
 	at := func(q float64) float64 {
 		if len(took) == 0 {
 			return 0
@@ -213,11 +218,11 @@ func wire(ctx context.Context, pairs int, o bench.Options) float64 {
 	make1 := func(worker int, remove bool) sent {
 		s.next++
 		s.held[worker] = append(s.held[worker], s.next)
-		events := []kvevent.Event{storedEvent(s.next, worker)}
+		events := []kvevent.Event{storedEvent(s.next, worker, chainBlocks)}
 		if remove {
 			number := s.held[worker][0]
 			s.held[worker] = s.held[worker][1:]
-			for _, name := range slices.Backward(storedEvent(number, worker).Names) {
+			for _, name := range slices.Backward(storedEvent(number, worker, chainBlocks).Names) {
 				events = append(events, kvevent.Event{Kind: kvevent.Removed, Names: []uint64{name}})
 			}
 		}
@@ -251,11 +256,11 @@ func wire(ctx context.Context, pairs int, o bench.Options) float64 {
 }
 
 // storedEvent is what a worker's engine says when it stores a chain: of tokens as they come, names as its hashes.
-func storedEvent(number uint32, worker int) kvevent.Event {
+func storedEvent(number uint32, worker, blocks int) kvevent.Event {
 	e := kvevent.Event{Kind: kvevent.Stored, BlockTokens: blockTokens}
-	for i := range uint64(chainBlocks) {
+	for i := range uint64(blocks) {
 		n := uint64(number)*chainBlocks + i + 1
-		e.Names = append(e.Names, scatter(n<<8|uint64(worker)))
+		e.Names = append(e.Names, scatter(n<<16|uint64(worker)))
 		for j := range uint64(blockTokens) {
 			e.Tokens = append(e.Tokens, uint32(scatter(n*blockTokens+j)%150_000))
 		}
