@@ -106,6 +106,8 @@ func (o *Options) Check() error {
 			return fmt.Errorf("class %s waits %v and preempts after %v; want more than 0, and at least 0 (settings %s.wait_max, %[4]s.preempt_after)", c.Name, c.WaitMax, c.PreemptAfter, where)
 		case !(c.Ceiling > 0 && c.Ceiling <= 1):
 			return fmt.Errorf("ceiling %v of class %s is not in (0, 1] (setting %s.ceiling)", c.Ceiling, c.Name, where)
+		case i > 0 && c.Ceiling > o.Classes[i-1].Ceiling:
+			return fmt.Errorf("ceiling %v of class %s is above the %v of class %s, which is more urgent (setting %s.ceiling)", c.Ceiling, c.Name, o.Classes[i-1].Ceiling, o.Classes[i-1].Name, where)
 		case !(c.ShedFrom >= 0 && c.ShedFrom <= 1):
 			return fmt.Errorf("class %s sheds from %v, want 0 to 1 (setting %s.shed_from)", c.Name, c.ShedFrom, where)
 		}

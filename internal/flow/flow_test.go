@@ -311,7 +311,8 @@ func TestSettingsThatCannotBeAreNamed(t *testing.T) {
 		"setting classes": func(o *Options) { o.Classes = nil }, "classes[1].name": func(o *Options) { o.Classes[1].Name = "interactive" },
 		"classes[0].order": func(o *Options) { o.Classes[0].Order = "fair" }, "classes[2].wait_max": func(o *Options) { o.Classes[2].WaitMax = 0 },
 		"classes[0].ceiling": func(o *Options) { o.Classes[0].Ceiling = math.NaN() }, "classes[0].shed_from": func(o *Options) { o.Classes[0].ShedFrom = -1 },
-		"requests_max": func(o *Options) { o.RequestsMax = 0 }, "seconds_max": func(o *Options) { o.SecondsMax = math.NaN() },
+		"classes[1].ceiling": func(o *Options) { o.Classes[0].Ceiling = 0.5 },
+		"requests_max":       func(o *Options) { o.RequestsMax = 0 }, "seconds_max": func(o *Options) { o.SecondsMax = math.NaN() },
 		"aged_share": func(o *Options) { o.AgedShare = -0.1 }, "tenant_room": func(o *Options) { o.TenantRoom = 0 },
 	} {
 		o := DefaultOptions()
