@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -144,5 +145,38 @@ func TestAReloadKeepsThoseWhoWaitAndRefusesOtherClasses(t *testing.T) {
 	}
 	if all := q.Tenants(5); len(all) != 0 {
 		t.Errorf("%+v", all)
+	}
+}
+
+func TestACrowdOfAccountsWhoseTimeIsOverIsForgottenBitByBitAndOwesNothing(t *testing.T) {
+	q, now := queue(t, roomy()), time.Unix(1e9, 0)
+	serve := func(tenant string) *Item {
+		it := &Item{Line: "m", Tenant: tenant, Seconds: 1}
+		if err := q.Push(now, it, 0); err != nil || q.Pop(now, free) != it {
+			t.Fatal("not served")
+		}
+		return it
+	}
+	waits := &Item{Line: "m", Tenant: "waits", Seconds: 1}
+	q.Push(now, waits, 0) // the line stays
+	q.Settle(q.Pop(now, free), 10)
+	var crowd []*Item
+	for i := range 30 {
+		crowd = append(crowd, serve(fmt.Sprint(i)))
+	}
+	serve("waits") // it has had ten seconds before: so much as all others may have now
+	b := &q.lines["m"].bands[0]
+	if n := len(b.accounts); n < 20 || b.served != 10 {
+		t.Fatalf("%d accounts at %v s: the test shows nothing", n, b.served)
+	}
+	q.Settle(crowd[29], 6) // five more than it was charged
+	if a := b.accounts["29"]; a == nil || a.served != 15 {
+		t.Errorf("%+v, want what is owed beyond where the others are", a)
+	}
+	for range 30 {
+		serve("another")
+	}
+	if n := len(b.accounts); n > 3 {
+		t.Errorf("%d accounts are still remembered", n)
 	}
 }

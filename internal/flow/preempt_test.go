@@ -82,8 +82,9 @@ func TestWorkThatIsTakenBackKeepsItsPlaceAndIsChargedForNothing(t *testing.T) {
 	if got := drained(q, later); got != "cab" && got != "acb" {
 		t.Errorf("%s, want a before b, and c not behind both", got)
 	}
+	push("d", "x", later)
 	a.Line = "n" // where the others are that could serve it
-	if !q.Retry(later, a) || a.Preempted() != 1 || q.Stats(later).Classes[2].Requeued != 1 || drained(q, later) != "a" || len(q.lines) != 2 {
+	if !q.Retry(later, a) || a.Preempted() != 1 || q.Stats(later).Classes[2].Requeued != 1 || a.account != a.band.accounts["x"] || drained(q, later) != "ad" || len(q.lines) != 2 {
 		t.Error("an item that its worker failed did not come again, or counts as having given way")
 	}
 }
