@@ -48,6 +48,8 @@ type chat struct {
 	turns    int
 	messages []message
 	document string // instead of messages
+	system   string // where it is not a message
+	api      string // the path of its requests
 	tools    []any
 	salt     string
 }
@@ -74,22 +76,32 @@ func newApplications(r *rand.Rand) applications {
 
 func newChat(n int, seed uint64, a applications) *chat {
 	r := rand.New(rand.NewPCG(seed, uint64(n)))
-	c := &chat{n: n, chance: r, turns: 3 + r.IntN(6)}
+	c := &chat{n: n, chance: r, turns: 3 + r.IntN(6), api: "/v1/chat/completions"}
 	kind := r.IntN(10)
 	if kind == 0 {
-		c.document = text(r, 90)
+		c.api, c.document = "/v1/completions", text(r, 90)
 		return c
 	}
-	if kind > 1 {
-		c.messages = append(c.messages, message{"role": "system", "content": a.systems[r.IntN(len(a.systems))]})
+	system := a.systems[r.IntN(len(a.systems))]
+	switch kind {
+	case 1: // no system prompt
+	case 2, 3:
+		c.api, c.system = []string{"/v1/messages", "/v1/responses"}[kind-2], system
+	default:
+		c.messages = append(c.messages, message{"role": "system", "content": system})
 	}
-	if kind > 7 {
+	switch kind {
+	case 4:
+		c.salt = fmt.Sprintf("tenant-%d", r.IntN(2))
+	case 5, 6:
 		c.tools = a.tools
 	}
-	if kind == 2 {
-		c.salt = fmt.Sprintf("tenant-%d", r.IntN(2))
-	}
 	return c
+}
+
+// tellsTokens is whether answers say which tokens their prompt was. For the other APIs warmpath's word has to do.
+func (c *chat) tellsTokens() bool {
+	return c.api == "/v1/chat/completions" || c.api == "/v1/completions"
 }
 
 // next is the next request's path and body.
@@ -109,23 +121,35 @@ func (c *chat) next() (path string, body map[string]any) {
 	if c.document != "" {
 		c.document += text(r, 10+r.IntN(30))
 		body["prompt"] = c.document
-		return "/v1/completions", body
+		return c.api, body
 	}
 	if c.tools != nil {
 		body["tools"] = c.tools
-		if c.turn > 0 && r.IntN(2) == 0 {
-			id := fmt.Sprintf("call-%d-%d", c.n, c.turn)
-			arguments := fmt.Sprintf(`{"query": %q, "limit": %d}`, strings.TrimSpace(scripts[2][r.IntN(6)]), r.IntN(9))
-			c.messages = append(c.messages, message{"role": "user", "content": text(r, 10)},
-				message{"role": "assistant", "content": nil, "tool_calls": []any{map[string]any{"id": id, "type": "function", "function": map[string]any{"name": "weather", "arguments": arguments}}}},
-				message{"role": "tool", "tool_call_id": id, "content": text(r, 15)})
-			body["messages"] = c.messages
-			return "/v1/chat/completions", body
-		}
 	}
-	c.messages = append(c.messages, message{"role": "user", "content": text(r, 8+r.IntN(45))})
-	body["messages"] = c.messages
-	return "/v1/chat/completions", body
+	if c.tools != nil && c.turn > 0 && r.IntN(2) == 0 {
+		id := fmt.Sprintf("call-%d-%d", c.n, c.turn)
+		arguments := fmt.Sprintf(`{"query": %q, "limit": %d}`, strings.TrimSpace(scripts[2][r.IntN(6)]), r.IntN(9))
+		c.messages = append(c.messages, message{"role": "user", "content": text(r, 10)},
+			message{"role": "assistant", "content": nil, "tool_calls": []any{map[string]any{"id": id, "type": "function", "function": map[string]any{"name": "weather", "arguments": arguments}}}},
+			message{"role": "tool", "tool_call_id": id, "content": text(r, 15)})
+	} else {
+		c.messages = append(c.messages, message{"role": "user", "content": text(r, 12+r.IntN(60))})
+	}
+	switch c.api {
+	case "/v1/messages":
+		delete(body, "return_token_ids")
+		delete(body, "stream_options")
+		body["system"], body["messages"] = c.system, c.messages
+	case "/v1/responses":
+		delete(body, "return_token_ids")
+		delete(body, "stream_options")
+		delete(body, "stream")
+		body["max_output_tokens"], body["instructions"], body["input"] = body["max_tokens"], c.system, c.messages
+		delete(body, "max_tokens")
+	default:
+		body["messages"] = c.messages
+	}
+	return c.api, body
 }
 
 // heard takes in the answer, which the next turn sends along, and tells whether there is a next turn.

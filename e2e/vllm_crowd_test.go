@@ -20,7 +20,7 @@ type crowd struct {
 	url    string
 	seed   uint64
 	apps   applications
-	direct bool // without warmpath, which has streams tell their usage
+	direct bool // without warmpath, which has streams tell their usage; and only in APIs that tell the prompt's tokens
 
 	mu     sync.Mutex // guards the fields below
 	chance *rand.Rand
@@ -60,21 +60,23 @@ type usage struct {
 	} `json:"prompt_tokens_details"`
 }
 
-// awayMost is how many chats there are at a time: more than the caches have room for.
-const awayMost = 120
-
-func newCrowd(url string, seed uint64) *crowd {
+func newCrowd(url string, seed uint64, direct bool, away int) *crowd {
 	r := rand.New(rand.NewPCG(seed, 0))
-	c := &crowd{url: url, seed: seed, apps: newApplications(r), chance: r}
-	for range awayMost {
+	c := &crowd{url: url, seed: seed, direct: direct, apps: newApplications(r), chance: r}
+	for range away {
 		c.begin()
 	}
 	return c
 }
 
 func (c *crowd) begin() {
-	c.begun++
-	c.away = append(c.away, newChat(c.begun, c.seed, c.apps))
+	for {
+		c.begun++
+		if chat := newChat(c.begun, c.seed, c.apps); !c.direct || chat.tellsTokens() {
+			c.away = append(c.away, chat)
+			return
+		}
+	}
 }
 
 // run has the crowd ask so many times, some at once.
@@ -136,7 +138,7 @@ func (c *crowd) turn(ctx context.Context) {
 	}
 }
 
-// reply is an answer, or one event of its stream, of both APIs.
+// reply is an answer, or one event of its stream, of all APIs.
 type reply struct {
 	PromptTokenIDs []uint32 `json:"prompt_token_ids"`
 	Choices        []struct {
@@ -144,6 +146,11 @@ type reply struct {
 		Message, Delta struct{ Content string }
 		TokenIDs       []uint32 `json:"token_ids"`
 		PromptTokenIDs []uint32 `json:"prompt_token_ids"`
+	}
+	Content []struct{ Text string } // of messages
+	Delta   struct{ Text string }   // of their streams
+	Output  []struct {              // of responses
+		Content []struct{ Text string }
 	}
 	Usage *usage
 	Error any
@@ -166,6 +173,15 @@ func (a *asked) take(data []byte) (text string, err error) {
 		a.prompt, a.said = append(a.prompt, choice.PromptTokenIDs...), append(a.said, choice.TokenIDs...)
 		text += choice.Text + choice.Message.Content + choice.Delta.Content
 	}
+	for _, part := range r.Content {
+		text += part.Text
+	}
+	for _, item := range r.Output {
+		for _, part := range item.Content {
+			text += part.Text
+		}
+	}
+	text += r.Delta.Text
 	return text, nil
 }
 

@@ -17,62 +17,70 @@ const (
 
 var seedFlag = flag.Uint64("seed", 0, "of the chats; 0 takes one at random")
 
-// atOnce is how many requests are under way: what is sent waits for the engine's step at hand, and meanwhile a block that was there when
-// the worker was chosen may be given up. Each more at once makes that more likely.
-const atOnce = 3
+// atOnce is how many requests are under way. What is sent waits for the engine's step at hand, and when others wait there too, blocks that
+// were there when the worker was chosen may be given up for them meanwhile: with three at once, that befell one request in a hundred and more
+// on a machine so slow and with caches so small.
+const atOnce = 2
 
-func TestWithRealEngines(t *testing.T) {
+// seedOf is the seed of a test, which it prints.
+func seedOf(t *testing.T) uint64 {
 	seed := *seedFlag
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
 	t.Logf("seed %d (again with make e2e-vllm VLLM=\"-seed %d\")", seed, seed)
-	workers := []*worker{newWorker(t, 0), newWorker(t, 1)}
+	return seed
+}
+
+func TestWhatIsPredictedIsReportedThroughEvictionsAResetAndRestarts(t *testing.T) {
+	seed := seedOf(t)
+	workers := []*worker{newWorker(t, 0, 300), newWorker(t, 1, 300)}
 	for _, w := range workers {
 		w.start(t)
 	}
 	for _, w := range workers {
 		w.await(t)
 	}
-	t.Run("OneByOneEachReportsWhatItsEventsSaid", func(t *testing.T) { oneByOne(t, workers[0], seed) })
-	t.Run("PredictedIsReportedThroughEvictionsClearingAndRestarts", func(t *testing.T) { predictedIsReported(t, workers, seed) })
-}
-
-func predictedIsReported(t *testing.T, workers []*worker, seed uint64) {
 	f := newFront(t, workers)
 	f.start(t)
-	c := newCrowd("http://"+f.listen, seed+1)
+	c := newCrowd("http://"+f.listen, seed, false, 150)
 	defer c.differing(t)
 
-	c.run(t.Context(), "steady", 300, atOnce)
+	phase := func(name string, requests int) {
+		c.run(t.Context(), name, requests, atOnce)
+		c.settle(t, f)
+		c.table(t, name)
+	}
+	phase("steady", 500)
 
 	workers[0].reset(t)
 	c.cleared(workers[0])
-	c.run(t.Context(), "after a reset", 120, atOnce)
+	phase("after a reset", 150)
 
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		c.run(t.Context(), "a worker is killed", 60, atOnce)
+		c.run(t.Context(), "a worker is killed", 80, atOnce)
 	}()
 	workers[1].process.killAll()
 	c.cleared(workers[1])
 	<-done
+	c.settle(t, f)
+	c.table(t, "a worker is killed")
 	workers[1].start(t)
 	workers[1].await(t)
 	f.awaitExact(t)
-	c.run(t.Context(), "it is back", 120, atOnce)
+	phase("it is back", 150)
 
 	if code := f.router.stop(t); code != 0 {
 		t.Errorf("warmpath ended with %d on SIGTERM, want 0", code)
 	}
 	f.start(t)
-	c.run(t.Context(), "warmpath is back", 120, atOnce)
+	phase("warmpath is back", 150)
 
-	c.settle(t, f)
 	all := c.table(t)
-	if all.requests < 300 || all.failed > 2*atOnce || all.unreported > 0 {
-		t.Errorf("%d requests, of which %d failed and %d told no cached tokens", all.requests, all.failed, all.unreported)
+	if all.requests < 300 || all.failed > 2*atOnce || all.unreported > 0 || all.tokensRight < all.reported() {
+		t.Errorf("%d requests, of which %d failed, %d told no cached tokens and %d had as many tokens as predicted", all.requests, all.failed, all.unreported, all.tokensRight)
 	}
 	for _, want := range []struct {
 		what  string

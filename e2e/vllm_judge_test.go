@@ -143,16 +143,17 @@ func (s *sums) reported() int { return s.requests - s.failed - s.unreported }
 
 func (s *sums) percent(n int) float64 { return 100 * float64(n) / float64(max(1, s.reported())) }
 
-// table prints the sums of each phase and of all, and returns those of all.
-func (c *crowd) table(t *testing.T) sums {
+// table prints the sums of the phases, or of all when none is named and then of their total too, which it returns.
+func (c *crowd) table(t *testing.T, phases ...string) (total sums) {
 	t.Helper()
-	var phases []string
+	all := len(phases) == 0
 	of := map[string]*sums{}
-	var total sums
 	for _, a := range c.asked {
 		if of[a.phase] == nil {
 			of[a.phase] = &sums{}
-			phases = append(phases, a.phase)
+			if all {
+				phases = append(phases, a.phase)
+			}
 		}
 		of[a.phase].add(a)
 		total.add(a)
@@ -167,7 +168,9 @@ func (c *crowd) table(t *testing.T) sums {
 	for _, phase := range phases {
 		line(phase, of[phase])
 	}
-	line("all", &total)
+	if all {
+		line("all", &total)
+	}
 	w.Flush()
 	t.Logf("seed %d\n%s", c.seed, b.String())
 	return total

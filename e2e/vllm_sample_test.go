@@ -88,15 +88,14 @@ func (l *listener) all() (heard []sampled) {
 	}
 }
 
-// awayOneByOne is how many chats there are with one worker.
-const awayOneByOne = 60
-
-// oneByOne asks a worker directly, one request at a time, and holds the index that its events make against what it reports.
-func oneByOne(t *testing.T, w *worker, seed uint64) {
+// Each request is sent when nothing else is under way, straight to one worker with a small cache.
+func TestEachRequestReportsWhatTheEventsBeforeItSaid(t *testing.T) {
 	const requests = 180
-	c := newCrowd(w.url(), seed)
-	c.direct = true
-	c.away = c.away[:awayOneByOne]
+	seed := seedOf(t)
+	w := newWorker(t, 0, 200)
+	w.start(t)
+	w.await(t)
+	c := newCrowd(w.url(), seed, true, 30)
 	l := listen(t, w)
 	defer l.close()
 	index := kvindex.New(kvindex.Options{})

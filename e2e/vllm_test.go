@@ -27,19 +27,20 @@ const (
 	vllmName   = "tiny"
 	vllmStart  = 6 * time.Minute // two at once on two cores that others use too
 	blocks     = 600             // of a cache
-	block      = 32              // tokens
+	startsMax  = 3
+	block      = 32 // tokens
 	contextMax = 4096
 )
 
 // worker is a vLLM engine at ports of its own, which it keeps when it is started again.
 type worker struct {
-	n                    int
+	n, blocks            int // the number of the worker, and of the blocks of its cache
 	port, events, replay string
 	process              *process
 }
 
-func newWorker(t *testing.T, n int) *worker {
-	return &worker{n: n, port: freePort(t), events: freePort(t), replay: freePort(t)}
+func newWorker(t *testing.T, n, blocks int) *worker {
+	return &worker{n: n, blocks: blocks, port: freePort(t), events: freePort(t), replay: freePort(t)}
 }
 
 func (w *worker) url() string { return "http://127.0.0.1:" + w.port }
@@ -58,22 +59,42 @@ func (w *worker) start(t *testing.T) {
 	env := []string{"HF_HUB_OFFLINE=1", "TRANSFORMERS_OFFLINE=1", "VLLM_NO_USAGE_STATS=1", "DO_NOT_TRACK=1", "VLLM_CPU_KVCACHE_SPACE=1",
 		"VLLM_CPU_OMP_THREADS_BIND=nobind", "OMP_NUM_THREADS=1", "VLLM_SERVER_DEV_MODE=1"} // the last for /reset_prefix_cache
 	w.process = start(t, fmt.Sprintf("vllm-%d", w.n), vllm, env, "serve", files, "--load-format", "dummy", "--enforce-eager",
-		"--max-model-len", strconv.Itoa(contextMax), "--enable-prefix-caching", "--block-size", strconv.Itoa(block), "--num-gpu-blocks-override", strconv.Itoa(blocks),
+		"--max-model-len", strconv.Itoa(contextMax), "--enable-prefix-caching", "--block-size", strconv.Itoa(block), "--num-gpu-blocks-override", strconv.Itoa(w.blocks),
 		"--host", "127.0.0.1", "--port", w.port, "--served-model-name", vllmName, "--enable-prompt-tokens-details",
 		"--enable-auto-tool-choice", "--tool-call-parser", "hermes", "--kv-events-config", events)
 	t.Cleanup(w.process.killAll)
 }
 
+// await waits until it answers. Two that start at the same time may want the same free port of the machine, and one of them ends; it is
+// started again.
 func (w *worker) await(t *testing.T) {
 	t.Helper()
+	starts := 1
 	eventually(t, fmt.Sprintf("vLLM %d answers at %s", w.n, w.url()), vllmStart, func() bool {
 		select {
 		case <-w.process.done:
-			t.Fatalf("vLLM %d ended before it answered", w.n)
+			if starts == startsMax {
+				t.Fatalf("vLLM %d ended %d times before it answered:\n%s", w.n, starts, errorsIn(w.process.log))
+			}
+			t.Logf("vLLM %d ended before it answered and is started again:\n%s", w.n, errorsIn(w.process.log))
+			starts++
+			w.start(t)
+			return false
 		default:
+			return get(w.url()+"/v1/models") != ""
 		}
-		return get(w.url()+"/v1/models") != ""
 	})
+}
+
+// errorsIn are the first lines of a log that speak of errors.
+func errorsIn(file string) (found string) {
+	text, _ := os.ReadFile(file)
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, "Error") && len(found) < 4000 {
+			found += line
+		}
+	}
+	return found
 }
 
 // killAll ends a process and all that it started, without asking.

