@@ -321,7 +321,7 @@ func TestPRF_03_AJammedWorkerIsNotChosenForAMiss(t *testing.T) {
 		c.good("x")
 	}
 	w1, w2, w3 := newWorker(t, jam), newWorker(t, nil), newWorker(t, nil)
-	rt := start(t, nil, w1, w2, w3)
+	rt := start(t, func(c *config.Config) { c.Queue.Enabled = false }, w1, w2, w3) // what is jammed is the engine
 	rt.adminCall(http.MethodPost, "/workers/w2/drain", "", nil)
 	rt.adminCall(http.MethodPost, "/workers/w3/drain", "", nil)
 	var all sync.WaitGroup

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/admission"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/declog"
@@ -35,6 +36,7 @@ type router struct {
 	log       *slog.Logger
 	gate      *gate.Gate
 	proxy     *proxy.Proxy
+	desk      *admission.Desk
 	keyer     *prompt.Keyer
 	metrics   *metrics.Set
 	telemetry *telemetry.Manager
@@ -75,11 +77,19 @@ func startRouter(cfg config.Config, log *slog.Logger) (*router, error) {
 			return nil, fmt.Errorf("the decision log cannot be written (setting decision_log.file): %w", err)
 		}
 	}
+	if err := r.openDesk(); err != nil {
+		r.closeFiles()
+		return nil, err
+	}
 	if err := r.listen(); err != nil {
 		r.closeFiles()
 		return nil, err
 	}
-	r.wire()
+	if err := r.wire(); err != nil {
+		r.closeListeners()
+		r.closeFiles()
+		return nil, err
+	}
 	r.serve()
 	for _, w := range cfg.Workers {
 		if err := r.addWorkers(w); err != nil {
@@ -106,14 +116,19 @@ func (r *router) listen() (err error) {
 }
 
 // wire makes the rooms and ties them together.
-func (r *router) wire() {
+func (r *router) wire() error {
 	c := r.cfg
 	f := fleet.New(fleet.Options{EjectAfter: c.Ejection.After, EjectFor: c.Ejection.First, EjectMax: c.Ejection.Max,
 		StaleAfter: c.Telemetry.StaleAfter, InFlightMax: c.InFlightMax})
 	x := prefix.New(prefix.Options{BytesMax: int64(c.IndexBytesMax)})
 	book, outputs, ratio := cost.NewBook(cost.DefaultOptions()), cost.NewOutputs(outputsMax), cost.NewRatio()
-	s := sched.New(f, x, book, outputs, ratio, sched.Options{Policy: c.Policy, Seed: mathrand.Uint64(), EnterMax: gate.EnterAtOnce})
+	s := sched.New(f, x, book, outputs, ratio, sched.Options{Policy: c.Policy, Seed: mathrand.Uint64(), EnterMax: gate.EnterAtOnce, Room: c.Queue.Room()})
 	r.gate = gate.New(f, x, book, outputs, ratio, s, dialOptions(c), time.Now)
+	if c.Queue.Enabled {
+		if err := r.gate.UseQueue(gate.QueueOptions{Options: c.Queue.Flow(), Heavy: c.Queue.HeavyRule(), Hold: c.Queue.Hold}); err != nil {
+			return fmt.Errorf("the queue cannot be made (setting queue): %w", err)
+		}
+	}
 	r.metrics = metrics.New(r.collect)
 	built := thisBuild()
 	r.metrics.Build(built.Version, built.Commit, built.Go)
@@ -124,9 +139,10 @@ func (r *router) wire() {
 	o.ConnectTimeout, o.HeaderTimeout, o.IdleGap = c.Timeouts.Connect, c.Timeouts.Header, c.Timeouts.IdleGap
 	o.ClientTimeout, o.BodiesBytesMax = c.Timeouts.Client, int64(c.BodiesBytesMax)
 	r.keyer = prompt.New(r.seed, prompt.DefaultOptions())
-	r.proxy = proxy.New(o, r.gate, r.keyer, r.hooks(), r.log, time.Now)
+	r.proxy = proxy.New(o, r.desk, r.gate, r.keyer, r.hooks(), r.log, time.Now)
 	r.telemetry = telemetry.New(telemetry.Options{Interval: c.Telemetry.Interval, Timeout: c.Telemetry.Timeout, StaleAfter: c.Telemetry.StaleAfter,
 		InFlight: r.gate.InFlight, OnInfo: r.onInfo, OnCounts: r.onCounts, OnRestart: r.onRestart, OnDown: r.onDown, OnFail: r.onFail, Log: r.log})
+	return nil
 }
 
 // serve starts the two servers and telemetry, each in a goroutine that Close waits for.

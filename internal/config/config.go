@@ -53,6 +53,8 @@ type Config struct {
 	LogFormat      string        `yaml:"log_format" enum:"text,json" doc:"Shape of the log on standard error."`
 	DecisionLog    DecisionLog   `yaml:"decision_log" doc:"One JSON line a request: what was decided, why, and what came of it."`
 	IndexBytesMax  Bytes         `yaml:"index_bytes_max" doc:"Memory for the prefix index; beyond it the oldest entries are forgotten."`
+	Queue          Queue         `yaml:"queue" doc:"Waiting for room on a worker: who goes first, and who may wait at all."`
+	Tenants        Tenants       `yaml:"tenants" doc:"Who may use the router, and how much."`
 	Exact          Exact         `yaml:"exact" doc:"Routing by the model's own tokens and the engines' own cache events, where both can be shown to be right. See docs/EXACT.md."`
 	Telemetry      Telemetry     `yaml:"telemetry" doc:"Asking the engines for their own counts."`
 	StateDir       string        `yaml:"state_dir" doc:"Folder of the installation's secret, which keys the prefix hashes. Empty: $XDG_STATE_HOME/warmpath, or ~/.local/state/warmpath."`
@@ -147,6 +149,7 @@ func Default() Config {
 		LogFormat:      "text",
 		DecisionLog:    DecisionLog{BytesMax: Bytes(decisions.FileBytesMax), FilesMax: decisions.FilesMax},
 		IndexBytesMax:  Bytes(index.BytesMax),
+		Queue:          defaultQueue(),
 		Exact:          Exact{Events: EventsAuto, IndexBytesMax: Bytes(kvindex.DefaultOptions().BytesMax), TokensTimeout: 50 * time.Millisecond, TokensMax: 32, CacheBytesMax: 64 << 20},
 		Telemetry:      Telemetry{Interval: asking.Interval, Timeout: asking.Timeout, StaleAfter: workers.StaleAfter},
 		Ejection:       Ejection{After: workers.EjectAfter, First: workers.EjectFor, Max: workers.EjectMax},

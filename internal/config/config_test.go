@@ -36,8 +36,7 @@ func TestAnEmptyFileIsTheDefault(t *testing.T) {
 	}
 }
 
-func TestEverySettingArrives(t *testing.T) {
-	text := `
+const everySetting = `
 listen: 0.0.0.0:80
 admin: ""
 workers:
@@ -70,12 +69,16 @@ log_level: debug
 log_format: json
 decision_log: {file: "a$${b}.jsonl", bytes_max: 1048576, files_max: 2}
 index_bytes_max: 10MB
+queue: {enabled: false, classes: [{name: a, order: fcfs, wait_max: 1m, ceiling: 0.5, shed_from: 0.25}, b], class: b, requests_max: 5, bytes_max: 1MiB, work_max: 1m, tenant_room: 2, size_multiple: 3, age_after: 1s, aged_share: 0.1, depth: 2s, hold: 3s, heavy: {seconds: 4, multiple: 5, floor_seconds: 0.5, lanes_max: 2, light_min: 0}}
+tenants: {file: /etc/tenants.yaml}
 exact: {tokenizers: [{model: m, path: /models/m}], events: "tcp://{host}:5557", index_bytes_max: 8MiB, tokens_timeout: 20ms, tokens_in_flight_max: 4, cache_bytes_max: 2MiB}
 telemetry: {interval: 2s, timeout: 3s, stale_after: 9s}
 state_dir: /var/lib/warmpath
 ejection: {after: 5, first: 2s, max: 2m}
 `
-	got, err := Parse("w.yaml", []byte(text), env(map[string]string{"K": "s3cret: x", "GAP": "7m", "N": "12", "OFF": "false"}))
+
+func TestEverySettingArrives(t *testing.T) {
+	got, err := Parse("w.yaml", []byte(everySetting), env(map[string]string{"K": "s3cret: x", "GAP": "7m", "N": "12", "OFF": "false"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,10 +97,13 @@ ejection: {after: 5, first: 2s, max: 2m}
 		BodyBytesMax: 1 << 30, InFlightMax: 12, ExplainHeaders: true, AccessLog: true, LogLevel: "debug", LogFormat: "json",
 		DecisionLog:   DecisionLog{File: "a${b}.jsonl", BytesMax: 1 << 20, FilesMax: 2},
 		IndexBytesMax: 10e6,
-		Exact:         Exact{Tokenizers: []ModelFiles{{"m", "/models/m"}}, Events: "tcp://{host}:5557", IndexBytesMax: 8 << 20, TokensTimeout: 20 * time.Millisecond, TokensMax: 4, CacheBytesMax: 2 << 20},
-		Telemetry:     Telemetry{Interval: 2 * time.Second, Timeout: 3 * time.Second, StaleAfter: 9 * time.Second},
-		StateDir:      "/var/lib/warmpath",
-		Ejection:      Ejection{After: 5, First: 2 * time.Second, Max: 2 * time.Minute},
+		Queue: Queue{Classes: []Class{{"a", "fcfs", time.Minute, 0.5, 0.25}, {"b", "shortest", 10 * time.Minute, 0.5, 1}}, Class: "b", RequestsMax: 5, BytesMax: 1 << 20, WorkMax: time.Minute,
+			TenantRoom: 2, SizeMultiple: 3, AgeAfter: time.Second, AgedShare: 0.1, Depth: 2 * time.Second, Hold: 3 * time.Second, Heavy: Heavy{4, 5, 0.5, 2, 0}},
+		Tenants:   Tenants{File: "/etc/tenants.yaml"},
+		Exact:     Exact{Tokenizers: []ModelFiles{{"m", "/models/m"}}, Events: "tcp://{host}:5557", IndexBytesMax: 8 << 20, TokensTimeout: 20 * time.Millisecond, TokensMax: 4, CacheBytesMax: 2 << 20},
+		Telemetry: Telemetry{Interval: 2 * time.Second, Timeout: 3 * time.Second, StaleAfter: 9 * time.Second},
+		StateDir:  "/var/lib/warmpath",
+		Ejection:  Ejection{After: 5, First: 2 * time.Second, Max: 2 * time.Minute},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -170,6 +176,9 @@ var wrongSettings = []struct{ text, want string }{
 	{"exact: {events: http://x}", `w.yaml:1: exact.events: "http://x" is no address of cache events, such as tcp://gpu-1:5557: endpoint "http://x": only tcp://host:port and ipc://path are known; or write auto or off`},
 	{"workers: [{url: http://a, replay: tcp://a:1}]", "w.yaml:1: workers[0].replay: is set and events is not: there is nothing to replay"},
 	{"workers: [{url: http://a, events: tcp://a:1, ranks: 2}]", "w.yaml:1: workers[0].events: is one address for 2 ranks, each of which has its own; leave it out, the engine tells them, or set exact.events"},
+	{"queue: {class: x}", `w.yaml:1: queue.class: "x" is no class; there are: interactive, standard, batch`},
+	{"queue: {heavy: {floor_seconds: -1}}", "w.yaml:1: queue.heavy.floor_seconds: -1 is below the least, 0"},
+	{"queue: {aged_share: a}", `w.yaml:1: queue.aged_share: wants a number, not the text "a"`},
 	{"telemetry: {interval: 10s}", "w.yaml:1: telemetry.stale_after: 5s is shorter than telemetry.interval, 10s"},
 	{"decision_log: {bytes_max: 1GiB}", "w.yaml:1: decision_log.bytes_max: is set, but decision_log.file is not"},
 	{"cors: {origin: [https://a]}", "w.yaml:1: cors.origin: unknown key; did you mean cors.origins?"},

@@ -250,6 +250,12 @@ func (d *decoder) scalar(node *yaml.Node, path string, into reflect.Value) error
 			return wrong
 		}
 		into.SetInt(int64(n))
+	case reflect.Float64:
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil || tag == "!!str" {
+			return wrong
+		}
+		into.SetFloat(n)
 	}
 	return nil
 }
@@ -286,6 +292,8 @@ func wanted(into reflect.Value) string {
 		return "true or false"
 	case reflect.Int:
 		return "a whole number"
+	case reflect.Float64:
+		return "a number"
 	}
 	return "a text"
 }

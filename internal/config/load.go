@@ -52,6 +52,11 @@ func Parse(name string, text []byte, env func(string) (string, bool)) (Config, e
 	for i := range c.Workers {
 		c.Workers[i].complete()
 	}
+	above := 1.0
+	for i := range c.Queue.Classes {
+		c.Queue.Classes[i].complete(above)
+		above = c.Queue.Classes[i].Ceiling
+	}
 	for _, p := range c.problems(d.isSet) {
 		if !d.inTrouble(p.Key) {
 			d.report(d.lineOf(p.Key), p.Key, p.Message)

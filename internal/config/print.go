@@ -67,6 +67,8 @@ func valueNode(value reflect.Value, describe bool) *yaml.Node {
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: strconv.FormatBool(value.Bool())}
 	case reflect.Int:
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: strconv.FormatInt(value.Int(), 10)}
+	case reflect.Float64:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!float", Value: strconv.FormatFloat(value.Float(), 'g', -1, 64)}
 	}
 	return textNode(strings.ReplaceAll(fmt.Sprint(value.Interface()), "${", "$${"))
 }

@@ -66,6 +66,8 @@ func fieldSchema(f field, value reflect.Value) map[string]any {
 		return either(map[string]any{"type": "boolean"})
 	case reflect.Int:
 		return either(map[string]any{"type": "integer", "minimum": leastOf(f, value).Int()})
+	case reflect.Float64:
+		return either(map[string]any{"type": "number", "minimum": 0})
 	}
 	s := map[string]any{"type": "string"}
 	if f.enum != nil {
@@ -157,7 +159,7 @@ func typeName(value reflect.Value) string {
 		return "list"
 	case reflect.Bool:
 		return "true or false"
-	case reflect.Int:
+	case reflect.Int, reflect.Float64:
 		return "number"
 	}
 	return "text"

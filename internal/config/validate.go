@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"math"
 	"net"
 	"net/url"
 	"reflect"
@@ -31,6 +32,7 @@ func (c Config) problems(isSet func(key string) bool) []Problem {
 	v.workers(c)
 	v.origins(c.CORS.Origins)
 	v.exact(c)
+	v.queue(c.Queue)
 	if c.Ejection.First > c.Ejection.Max {
 		v.wrong("ejection.first", "%s is longer than ejection.max, %s", c.Ejection.First, c.Ejection.Max)
 	}
@@ -75,6 +77,10 @@ func (v *verdict) fields(at reflect.Value, path string) {
 		case reflect.Int, reflect.Int64:
 			if least := leastOf(f, value); value.Int() < least.Int() {
 				v.wrong(key, "%v is below the least, %v", value.Interface(), least.Interface())
+			}
+		case reflect.Float64:
+			if !(value.Float() >= 0) || math.IsInf(value.Float(), 0) {
+				v.wrong(key, "%v is below the least, 0", value.Float())
 			}
 		case reflect.String:
 			v.choice(key, value.String(), f.enum)

@@ -106,6 +106,8 @@ type Found struct {
 	IDs   []uint32 // the prompt's tokens
 	Known []sched.Known
 
+	index   *kvindex.Index
+	passed  []int // slots whose word does not count
 	chains  []prefix.Chain
 	matches []kvindex.Match
 }
@@ -133,19 +135,27 @@ func (f *Finder) Find(ctx context.Context, ask render.Ask, d *Found) bool {
 	if !ok || len(ids) == 0 {
 		return false
 	}
-	d.IDs = ids
+	d.IDs, d.index, d.passed = ids, f.o.Index, m.passed
 	for i, size := range m.sizes {
 		if i == len(d.chains) {
 			d.chains, d.matches = append(d.chains, prefix.Chain{}), append(d.matches, kvindex.Match{})
 		}
 		d.chains[i] = prompt.TokenChain(f.o.Seed, d.chains[i], ids, prompt.Blocks{Tokens: size, Model: m.base, Adapter: m.adapter, Salt: ask.Req.CacheSalt})
-		d.matches[i] = f.o.Index.Match(d.chains[i].Keys, d.matches[i])
-		for _, slot := range m.passed {
+		d.Known = append(d.Known, sched.Known{BlockTokens: size, Keys: d.chains[i].Keys})
+	}
+	d.Again()
+	return true
+}
+
+// Again looks anew what workers hold: a request that waits must not be placed by what they held when it came.
+func (d *Found) Again() {
+	for i := range d.Known {
+		d.matches[i] = d.index.Match(d.chains[i].Keys, d.matches[i])
+		for _, slot := range d.passed {
 			if slot < len(d.matches[i].Depth) {
 				d.matches[i].Depth[slot] = -1
 			}
 		}
-		d.Known = append(d.Known, sched.Known{BlockTokens: size, Keys: d.chains[i].Keys, Depth: d.matches[i].Depth, Fast: d.matches[i].Fast})
+		d.Known[i].Depth, d.Known[i].Fast = d.matches[i].Depth, d.matches[i].Fast
 	}
-	return true
 }

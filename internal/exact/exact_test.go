@@ -149,3 +149,16 @@ func TestLOR02WhatIsToldOfAnAdapterThatWasUnloadedIsPassedOver(t *testing.T) {
 		t.Errorf("%v %+v, want the base model's 10 blocks in slot 0", ok, d.Known)
 	}
 }
+
+func TestWhatWorkersHoldIsLookedAtAnewForARequestThatWaits(t *testing.T) {
+	r := newRig()
+	r.Serve([]Worker{{Models: served, BlockTokens: 16}})
+	d, ok := r.find("base", 160, "")
+	if !ok || len(d.Known[0].Depth) > 0 {
+		t.Fatalf("%v, %+v", ok, d.Known)
+	}
+	r.store(0, 160, prompt.Blocks{Tokens: 16, Model: "base"})
+	if d.Again(); d.Known[0].Depth[0] != 10 || r.asked != 1 {
+		t.Errorf("%+v, asked %d times", d.Known[0], r.asked)
+	}
+}

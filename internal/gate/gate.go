@@ -35,6 +35,7 @@ type Gate struct {
 	ends    map[*fleet.Worker]*Endpoint
 	dial    upstream.Options
 	now     func() time.Time
+	queue   *queue // nil: nobody waits here
 }
 
 // Endpoint is how to reach one worker instance.
@@ -56,6 +57,7 @@ type Attempt struct {
 	TakesUsageOption bool // the engine accepts stream_options.include_usage
 
 	course sched.Course
+	wait   *Wait // its place in the queue, until what it took is settled
 }
 
 // Generated notes tokens produced since the last call; it takes no lock.
@@ -115,6 +117,7 @@ func (g *Gate) Add(c Worker) (*fleet.Worker, error) {
 		w.SetInfo(info)
 	}
 	g.reach(Endpoint{Worker: w, Client: client, Key: c.Key, Rank: c.Rank})
+	g.pump()
 	return w, nil
 }
 
@@ -150,6 +153,7 @@ func (g *Gate) Remove(id string) error {
 		return err
 	}
 	e := g.forget(w)
+	g.pump() // those who waited for it alone have waited for nothing
 	g.mu.Unlock()
 	e.Gone.End(ErrWorkerLeft)
 	e.Client.Close()
@@ -183,6 +187,10 @@ func (g *Gate) Place(req sched.Request) (*Attempt, error) {
 func (g *Gate) PlaceIn(a *Attempt, req *sched.Request) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	return g.place(a, req)
+}
+
+func (g *Gate) place(a *Attempt, req *sched.Request) error {
 	now := g.now()
 	d, r, err := g.sched.Place(now, *req)
 	if err != nil {
@@ -225,6 +233,7 @@ func (g *Gate) View(f func(View)) {
 func (g *Gate) Close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.closeQueue()
 	for _, e := range g.ends {
 		e.Client.Close()
 	}

@@ -35,6 +35,8 @@ func (g *Gate) Settle(a *Attempt, e End) {
 	if e.Lesson != nil {
 		g.sched.Learn(&a.course, *e.Lesson)
 	}
+	g.paid(a, e.Computed, e.Lesson)
+	g.pump()
 }
 
 // Learn takes what a finished request teaches. It is called after Release.

@@ -16,6 +16,7 @@ func (g *Gate) FirstToken(a *Attempt, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.sched.FirstToken(&a.course, now)
+	g.pump()
 }
 
 // EnterAtOnce is how many blocks of a prompt are entered in the index with its placement, under the lock that all requests go through:
@@ -45,6 +46,8 @@ func (g *Gate) Release(a *Attempt, c prefix.Chain, o fleet.Outcome, computed boo
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.sched.Release(&a.course, c, g.now(), o, computed)
+	g.paid(a, computed, nil)
+	g.pump()
 }
 
 // Fault counts a fault against a worker and says whether that put it out.
@@ -84,6 +87,7 @@ func (g *Gate) Observe(id string, incarnation uint64, c fleet.Counts) {
 	defer g.mu.Unlock()
 	if w := g.fleet.Lookup(id); w != nil && w.Incarnation == incarnation {
 		w.Observe(c)
+		g.pump()
 	}
 }
 
@@ -100,6 +104,7 @@ func (g *Gate) Describe(id string, incarnation uint64, info fleet.Info) (unloade
 		info.Models = before // configured, or told before
 	}
 	w.SetInfo(info)
+	defer g.pump()
 	g.index.SetCapacity(w.Slot, g.cacheBytes(info))
 	return Unloaded(before, info.Models)
 }

@@ -56,6 +56,7 @@ type Toward struct {
 	RequestID string
 	Key       string // the worker's own credential, in place of the client's in every field an engine may look at; "" passes those on
 	Rank      string // "" none
+	KeyIsOurs bool   // the client's credential is for the router, and for no engine
 }
 
 // ToWorker appends to out what passes of a client's fields: those from end to end, without what steers from the inside. Request id and
@@ -69,7 +70,7 @@ func ToWorker(out, in header.Fields, t Toward) header.Fields {
 		case "Content-Length", "Expect", HeaderRequestID:
 			continue
 		case "Authorization", "X-Api-Key":
-			if t.Key == "" {
+			if t.Key == "" && !t.KeyIsOurs {
 				out = append(out, *f)
 			}
 			continue

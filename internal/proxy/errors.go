@@ -5,14 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/warmpath/warmpath/internal/fleet"
-	"github.com/warmpath/warmpath/internal/header"
 	"github.com/warmpath/warmpath/internal/llmapi"
-	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/upstream"
 )
 
@@ -74,19 +71,6 @@ func scanFailure(err error) *failure {
 	return badRequest("", "the request body is %s", err.Error())
 }
 
-// placeFailure shapes why no worker could be chosen.
-func placeFailure(err error) *failure {
-	var model *sched.ErrNoModel
-	var long *sched.ErrContext
-	switch {
-	case errors.As(err, &model):
-		return &failure{status: http.StatusNotFound, kind: llmapi.KindModel, param: "model", message: err.Error(), outcome: OutcomeClientError}
-	case errors.As(err, &long):
-		return &failure{status: http.StatusBadRequest, kind: llmapi.KindContext, param: "messages", message: err.Error(), outcome: OutcomeClientError}
-	}
-	return &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, message: err.Error(), retryAfter: time.Second, outcome: OutcomeNoWorker}
-}
-
 const noConnections = "the router can open no more connections; raise its limit of open files (ulimit -n, LimitNOFILE)"
 
 // upstreamFailure shapes a broken exchange with a worker. The worker is named by its id, never by its URL, which may hold a secret.
@@ -132,22 +116,6 @@ func (f *failure) write(w http.ResponseWriter, d llmapi.Dialect) {
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(f.status)
 	w.Write(body)
-}
-
-// retryAfter reads a Retry-After header in seconds or as a date; 0 when absent or odd. It never exceeds a minute: a worker that
-// asks for more is seen again by then.
-func retryAfter(h header.Fields, now time.Time) time.Duration {
-	v := strings.TrimSpace(h.Get("Retry-After"))
-	if v == "" {
-		return 0
-	}
-	d := time.Duration(0)
-	if s, err := strconv.Atoi(v); err == nil {
-		d = time.Duration(s) * time.Second
-	} else if at, err := http.ParseTime(v); err == nil {
-		d = at.Sub(now)
-	}
-	return min(max(d, 0), time.Minute)
 }
 
 // exhaustedEvery is how often the log says that no connection can be made.

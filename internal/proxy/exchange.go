@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/warmpath/warmpath/internal/admission"
 	"github.com/warmpath/warmpath/internal/exact"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
@@ -65,6 +66,8 @@ type state struct {
 	unnamed func(models string) error
 	scanned bool // req holds what text says
 	want    sched.Request
+	guest   admission.Guest
+	wait    gate.Wait
 
 	try      *attempt // the one under way
 	held     *heldReply

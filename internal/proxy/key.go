@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"hash/maphash"
-	"time"
 
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/llmapi"
@@ -41,7 +40,7 @@ func (x *exchange) key() error {
 	x.want.MaxTokens, x.want.Streamed = x.req.MaxTokens, x.req.Stream
 	x.want.Generates = x.api != llmapi.Embeddings && x.api != llmapi.CountTokens && (x.api != llmapi.Other || x.kind.Generates)
 	x.want.SessionKey = x.session()
-	x.want.Tenant = x.tenant()
+	x.want.Tenant = x.guest.Tenant
 	f := &x.facts
 	f.API, f.Model, f.Tenant, f.Stream, f.Bytes, f.TextBytes = x.api, x.want.Model, x.want.Tenant, x.req.Stream, x.bodyBytes(), x.req.TextBytes
 	f.PromptTokens, f.MaxTokens, f.Chain, f.Session = x.want.PromptTokens, x.req.MaxTokens, x.chain, x.want.SessionKey
@@ -84,46 +83,4 @@ func firstTurn(c prefix.Chain, n int) int {
 		return max(1, int(c.Replies[0].First))
 	}
 	return n
-}
-
-func (x *exchange) tenant() string {
-	if x.p.o.TenantHeader == "" {
-		return ""
-	}
-	t := x.in.Get(x.p.o.TenantHeader)
-	return t[:min(len(t), x.p.o.TenantsBytesMax)]
-}
-
-// admit has a worker chosen and reserved that this request has not tried.
-func (x *exchange) admit() error {
-	began := x.facts.keyed // the first decision takes the key step in
-	if began.IsZero() {
-		began = x.p.now()
-	}
-	a := x.attempt()
-	err := x.p.gate.PlaceIn(&a.Attempt, &x.want)
-	took := x.p.now().Sub(began)
-	x.facts.DecisionTime, x.facts.keyed = x.facts.DecisionTime+took, time.Time{}
-	if h := x.p.hooks.Decided; h != nil {
-		h(took)
-	}
-	if err != nil {
-		return placeFailure(err)
-	}
-	x.try = a
-	x.want.Tried = append(x.want.Tried, a.Worker)
-	x.facts.Decision, x.facts.Tries, x.facts.Placed = a.Decision, x.facts.Tries+1, a.Began
-	return nil
-}
-
-// giveUp ends a request that no worker answered well: with the last worker's own error reply if there is one, else with what the
-// last attempt failed with, which says more than "nobody is left".
-func (x *exchange) giveUp(err error) error {
-	switch {
-	case x.held != nil && x.ctx.Err() == nil:
-		return x.writeHeld()
-	case x.last != nil && x.facts.Tries > 0:
-		return x.last
-	}
-	return err
 }

@@ -22,6 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/admission"
 	"github.com/warmpath/warmpath/internal/exact"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
@@ -34,23 +35,21 @@ import (
 
 // Options are the data plane's settings; DefaultOptions has their defaults.
 type Options struct {
-	BodyBytesMax    int64         // a longer request body is 413
-	ReplyScanMax    int           // bytes of a whole (not streamed) reply that are kept to read its usage; longer ones are not metered
-	RetriesMax      int           // other workers tried after the first
-	ConnectTimeout  time.Duration // to a worker
-	HeaderTimeout   time.Duration // until a worker's response headers; 0 = none, prefill is silent
-	IdleGap         time.Duration // between two pieces of a worker's answer; 0 = none
-	ClientTimeout   time.Duration // of a client that stops sending its body or reading its answer; 0 = none
-	BodiesBytesMax  int64         // all request bodies in memory together; beyond it the answer is 503; 0 = no limit
-	InjectUsage     bool          // ask engines for the usage of streams, and withhold the event the client did not ask for
-	ExplainHeaders  bool          // answer with X-Warmpath-Decision; tells clients what others have cached
-	ResponseIDsMax  int           // responses and conversations whose worker is remembered
-	SessionsByUser  bool          // take `user` and metadata.user_id as a session hint when nothing better is there
-	TenantHeader    string        // header that names the tenant; empty = all are one
-	TenantsBytesMax int           // longer tenant names are cut
-	SpoolBytes      int64         // a form or raw body beyond it waits in a file; 0: never
-	SpoolDir        string        // where; "" is the system's folder for temporary files
-	CORS            intake.CORS   // pages of other origins that may use the data port
+	BodyBytesMax   int64         // a longer request body is 413
+	ReplyScanMax   int           // bytes of a whole (not streamed) reply that are kept to read its usage; longer ones are not metered
+	RetriesMax     int           // other workers tried after the first
+	ConnectTimeout time.Duration // to a worker
+	HeaderTimeout  time.Duration // until a worker's response headers; 0 = none, prefill is silent
+	IdleGap        time.Duration // between two pieces of a worker's answer; 0 = none
+	ClientTimeout  time.Duration // of a client that stops sending its body or reading its answer; 0 = none
+	BodiesBytesMax int64         // all request bodies in memory together; beyond it the answer is 503; 0 = no limit
+	InjectUsage    bool          // ask engines for the usage of streams, and withhold the event the client did not ask for
+	ExplainHeaders bool          // answer with X-Warmpath-Decision; tells clients what others have cached
+	ResponseIDsMax int           // responses and conversations whose worker is remembered
+	SessionsByUser bool          // take `user` and metadata.user_id as a session hint when nothing better is there
+	SpoolBytes     int64         // a form or raw body beyond it waits in a file; 0: never
+	SpoolDir       string        // where; "" is the system's folder for temporary files
+	CORS           intake.CORS   // pages of other origins that may use the data port
 }
 
 // DefaultOptions returns the settings of a router that was given none.
@@ -58,7 +57,7 @@ func DefaultOptions() Options {
 	return Options{
 		BodyBytesMax: 64 << 20, ReplyScanMax: 8 << 20, RetriesMax: 2, ConnectTimeout: 2 * time.Second, IdleGap: 5 * time.Minute,
 		ClientTimeout: time.Minute, BodiesBytesMax: 2 << 30,
-		InjectUsage: true, ResponseIDsMax: 1_000_000, SessionsByUser: true, TenantHeader: "X-Tenant-Id", TenantsBytesMax: 64,
+		InjectUsage: true, ResponseIDsMax: 1_000_000, SessionsByUser: true,
 		SpoolBytes: 4 << 20,
 	}
 }
@@ -78,6 +77,7 @@ type Hooks struct {
 type Proxy struct {
 	o       Options
 	gate    *gate.Gate
+	desk    *admission.Desk
 	keyer   *prompt.Keyer
 	hooks   Hooks
 	log     *slog.Logger
@@ -93,9 +93,8 @@ type Proxy struct {
 }
 
 // New makes the data plane over a gate.
-func New(o Options, g *gate.Gate, k *prompt.Keyer, h Hooks, log *slog.Logger, now func() time.Time) *Proxy {
-	o.TenantHeader = http.CanonicalHeaderKey(o.TenantHeader)
-	p := &Proxy{o: o, gate: g, keyer: k, hooks: h, log: log, owners: gate.NewOwners(o.ResponseIDsMax), now: now}
+func New(o Options, d *admission.Desk, g *gate.Gate, k *prompt.Keyer, h Hooks, log *slog.Logger, now func() time.Time) *Proxy {
+	p := &Proxy{o: o, desk: d, gate: g, keyer: k, hooks: h, log: log, owners: gate.NewOwners(o.ResponseIDsMax), now: now}
 	p.bodies.BytesMax = o.BodiesBytesMax
 	p.pool.New = func() any { return newExchange(p) }
 	return p
@@ -169,6 +168,9 @@ func (x *exchange) walk() error {
 	}
 	if c, ok := x.down.ResponseWriter.(interface{ Surplus() bool }); ok && c.Surplus() {
 		return &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, message: noConnections, retryAfter: time.Second, outcome: OutcomeNoWorker}
+	}
+	if err := x.enter(); err != nil {
+		return err
 	}
 	if err := x.read(); err != nil {
 		return err

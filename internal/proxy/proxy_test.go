@@ -1,14 +1,12 @@
 package proxy
 
 import (
-	"net/http"
+	"github.com/warmpath/warmpath/internal/header"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
-	"github.com/warmpath/warmpath/internal/header"
 	"github.com/warmpath/warmpath/internal/intake"
 )
 
@@ -34,18 +32,6 @@ func TestARequestIdIsKeptOnlyWhenItIsFitForALogLine(t *testing.T) {
 		got := intake.RequestID(header.Fields{{Name: "X-Request-Id", Value: id}})
 		if (got == id) != kept || got == "" {
 			t.Errorf("%q became %q", id, got)
-		}
-	}
-}
-
-func TestRetryAfterIsReadInSecondsOrAsADateAndBounded(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for text, want := range map[string]time.Duration{
-		"": 0, "7": 7 * time.Second, " 3 ": 3 * time.Second, "-1": 0, "soon": 0, "99999999": time.Minute,
-		now.Add(20 * time.Second).Format(http.TimeFormat): 20 * time.Second, now.Add(-time.Hour).Format(http.TimeFormat): 0,
-	} {
-		if got := retryAfter(header.Fields{{Name: "Retry-After", Value: text}}, now); got != want {
-			t.Errorf("%q: %v, want %v", text, got, want)
 		}
 	}
 }

@@ -118,7 +118,7 @@ func (x *exchange) outgoing(a *attempt) *upstream.Request {
 			a.withholds = true
 		}
 	}
-	h := intake.ToWorker(x.room.sent[:0], x.in, intake.Toward{RequestID: x.facts.ID, Key: a.Key, Rank: a.Rank})
+	h := intake.ToWorker(x.room.sent[:0], x.in, intake.Toward{RequestID: x.facts.ID, Key: a.Key, Rank: a.Rank, KeyIsOurs: x.guest.Known})
 	x.room.sent = h
 	a.request = upstream.Request{Method: x.r.Method, Path: requestTarget(x.r.URL), Header: h, Body: body}
 	out := &a.request
@@ -228,7 +228,7 @@ func (x *exchange) unwell(res *upstream.Response) error {
 	retry := res.Status == 500 || res.Status == 502 || res.Status == 503 || res.Status == 504
 	switch {
 	case res.Status == http.StatusServiceUnavailable || res.Status == http.StatusTooManyRequests:
-		x.p.gate.Busy(w, retryAfter(res.Header, now))
+		x.p.gate.Busy(w, res.Header.RetryAfter(now))
 		x.upstreamError(w, "busy")
 	case res.Status == http.StatusNotImplemented || res.Status == http.StatusHTTPVersionNotSupported:
 		x.p.gate.Succeeded(w)
@@ -236,7 +236,7 @@ func (x *exchange) unwell(res *upstream.Response) error {
 		x.fault(fleet.ServerError, "server_error")
 	}
 	retry = retry && x.facts.Tries <= x.p.o.RetriesMax && x.sent == 0
-	f := &failure{status: res.Status, kind: llmapi.KindUpstream, outcome: outcomeOf(res.Status), retryAfter: retryAfter(res.Header, now),
+	f := &failure{status: res.Status, kind: llmapi.KindUpstream, outcome: outcomeOf(res.Status), retryAfter: res.Header.RetryAfter(now),
 		message: "worker " + w.ID + " answered " + http.StatusText(res.Status)}
 	body, err := x.readError(res)
 	switch {

@@ -26,6 +26,8 @@ type Facts struct {
 	Tries        int            // workers asked
 	Failed       []FailedTry    // those that did not answer well, before the last
 	DecisionTime time.Duration  // keys and placement
+	Waited       time.Duration  // for room on a worker
+	Refused      string         // why it might not wait, or not longer
 	Status       int            // HTTP status the client got, 0 when it got none
 	Outcome      Outcome
 	Error        string // what went wrong, without any of the request's content
@@ -54,6 +56,7 @@ type FailedTry struct {
 func (x *exchange) settle() {
 	f := &x.facts
 	f.Ended = x.p.now()
+	x.leave()
 	if a := x.try; a != nil {
 		a.entering.Wait()
 		end := gate.End{At: f.Ended, Outcome: fleetOutcome(f.Outcome), Good: a.good, Released: a.settled, Computed: x.computed(fleetOutcome(f.Outcome)), Chain: x.chain}

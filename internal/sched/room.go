@@ -3,6 +3,8 @@ package sched
 import (
 	"fmt"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/fleet"
 )
 
 // RoomLimits say when a worker has none for another request that could wait elsewhere. Engines cannot put what they took into another order, or
@@ -74,19 +76,14 @@ func (s *Scheduler) decoding(c *candidate, j *judgement) float64 {
 
 // makeRoom reports whether a worker has room for the request. Of a request that has waited only those remain in that have: what it waited
 // for must not be spent in another queue; and of a heavy one, those that have a lane.
-func (s *Scheduler) makeRoom(now time.Time, req *Request, j *judgement) bool {
+func (s *Scheduler) makeRoom(now time.Time, req *Request) bool {
 	lanes := s.lanes(req)
 	any := false
 	for i := range s.cands {
-		c := &s.cands[i]
-		if c.out != in {
-			continue
+		if c := &s.cands[i]; c.out == in {
+			c.full = !s.hasRoom(now, c, req, lanes)
+			any = any || !c.full
 		}
-		if !s.hasRoom(now, c, req, j, lanes) {
-			c.full = true
-			continue
-		}
-		c.full, any = false, true
 	}
 	if any && (req.Waited || req.Heavy) {
 		for i := range s.cands {
@@ -98,12 +95,12 @@ func (s *Scheduler) makeRoom(now time.Time, req *Request, j *judgement) bool {
 	return any
 }
 
-func (s *Scheduler) hasRoom(now time.Time, c *candidate, req *Request, j *judgement, lanes int) bool {
+func (s *Scheduler) hasRoom(now time.Time, c *candidate, req *Request, lanes int) bool {
 	w, l := c.worker, &c.load
 	if req.Heavy && s.slot(w).heavy >= lanes {
 		return false
 	}
-	if w.IsBusy(now) {
+	if w.IsBusy(now) && l.InFlight > 0 { // with nothing of ours there, asking again is the only way to know
 		return false
 	}
 	if slots := float64(w.SlotsMax()); slots > 0 && c.inFlight >= slots+max(slotsSpareMin, slotsSpare*slots) {
@@ -115,8 +112,12 @@ func (s *Scheduler) hasRoom(now time.Time, c *candidate, req *Request, j *judgem
 	if most := w.KVTokensMax(); most > 0 && l.InFlight > 0 && l.KVHeldTokens+c.uncached > most {
 		return false
 	}
-	return l.Prefilling == 0 || l.QueuedSeconds < s.room.DepthSeconds
+	return l.Prefilling == 0 || sharesSteps(w) || l.QueuedSeconds < s.room.DepthSeconds
 }
+
+// sharesSteps says that an engine works on the prompts of all its slots at one time, so that a short one does not wait for a long one there.
+// Others take prompts in turn.
+func sharesSteps(w *fleet.Worker) bool { return w.Info().Engine == "llama.cpp" && w.SlotsMax() > 0 }
 
 // lanes is how many heavy prefills a worker may have for one more to go there: none of its own where the last workers without any are to
 // be left alone.

@@ -261,7 +261,7 @@ func (s *Scheduler) place(now time.Time, req *Request) (Decision, *fleet.Reserva
 	relaxed := s.soften(req)
 	j := s.judge(req)
 	s.score(j)
-	if req.MayWait && !s.makeRoom(now, req, &j) {
+	if req.MayWait && !s.makeRoom(now, req) {
 		return Decision{Policy: s.policy}, nil, &ErrNoRoom{Model: req.Model, Cost: s.cheapest(&j)}
 	}
 	chosen, reason := s.choose(now, req)

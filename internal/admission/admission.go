@@ -1,0 +1,196 @@
+// Package admission is the desk that a request passes before it is placed: who asks, what they may use, how urgent it is and how long it
+// can wait.
+//
+//	d, err := admission.New(admission.Options{Classes: classes, Class: "standard", Tenants: table})
+//	var guest admission.Guest
+//	if err := d.Enter(now, fields, &guest); err != nil { ... }             // tenant.ErrNoKey, tenant.ErrKey, or an odd header
+//	if err := d.Begin(now, &guest, model, expected); err != nil { ... }    // ErrModel, *tenant.Refusal
+//	d.End(now, &guest, ran, used)                                          // on every way out, once
+//
+// Any number of goroutines may use a Desk.
+package admission
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/header"
+	"github.com/warmpath/warmpath/internal/tenant"
+)
+
+// What clients may send.
+const (
+	HeaderClass   = "X-Warmpath-Class"     // the class that a request asks for
+	HeaderTimeout = "X-Request-Timeout-Ms" // how long the client waits for its answer to begin, in milliseconds
+	timeoutMax    = 24 * time.Hour         // more is none
+	bearer        = "Bearer "              // before a key in Authorization
+)
+
+// Options of a Desk.
+type Options struct {
+	Classes []string      // of the queue, the most urgent first
+	Class   string        // of requests for which nothing else is said
+	Tenants *tenant.Table // nil: nobody is asked who they are
+	// TenantHeader is where clients name their tenant when nobody is asked for a key; "" nowhere. It gives answers' lengths and shares of the
+	// queue to the name, and nothing else: whoever can write a header can write any name.
+	TenantHeader    string
+	TenantsBytesMax int // longer names are cut
+}
+
+// Desk admits. Only New makes a usable one.
+type Desk struct {
+	o     Options
+	class int // of Options.Class
+
+	mu   sync.Mutex // guards book
+	book *tenant.Book
+}
+
+// Guest is one request at the desk. Its memory serves the next one.
+type Guest struct {
+	Tenant  string
+	Class   int
+	Weight  float64
+	Timeout time.Duration // the client's own, 0 none
+	Known   bool          // the tenant was told by a key, which is not for engines
+
+	who    *tenant.Tenant
+	ticket tenant.Ticket
+}
+
+// ErrModel says that the tenant may not use the model. It reads as if there were none.
+var ErrModel = errors.New("no worker serves the model")
+
+// New makes a desk.
+func New(o Options) (*Desk, error) {
+	d := &Desk{o: o, class: slices.Index(o.Classes, o.Class)}
+	if d.class < 0 {
+		return nil, fmt.Errorf("there is no class %q; there are: %s (setting queue.class)", o.Class, strings.Join(o.Classes, ", "))
+	}
+	if o.Tenants != nil {
+		if err := o.Tenants.CheckClasses(o.Classes); err != nil {
+			return nil, err
+		}
+		d.book = tenant.NewBook(o.Tenants)
+	}
+	return d, nil
+}
+
+// Replace takes another table of tenants. What was used stays with their names. It fails for a desk that asked nobody before.
+func (d *Desk) Replace(now time.Time, t *tenant.Table) error {
+	if err := t.CheckClasses(d.o.Classes); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.book == nil {
+		return errors.New("the router was started without tenants, so that none can be changed (setting tenants.file)")
+	}
+	d.book.Replace(now, t)
+	return nil
+}
+
+// Enter finds out who asks, and what for. Errors are the client's mistake.
+func (d *Desk) Enter(now time.Time, in header.Fields, g *Guest) error {
+	*g = Guest{Class: d.class, Weight: 1}
+	var err error
+	if text := in.Get(HeaderTimeout); text != "" {
+		if g.Timeout, err = timeout(text); err != nil {
+			return err
+		}
+	}
+	if d.book == nil {
+		if d.o.TenantHeader != "" {
+			t := in.Get(d.o.TenantHeader)
+			g.Tenant = t[:min(len(t), d.o.TenantsBytesMax)]
+		}
+		// Without keys anybody may ask for a less urgent class, and nobody for a more urgent one.
+		if i := slices.Index(d.o.Classes, in.Get(HeaderClass)); i > d.class {
+			g.Class = i
+		}
+		return nil
+	}
+	d.mu.Lock()
+	g.who, err = d.book.Find(now, keyOf(in))
+	d.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	g.Tenant, g.Weight, g.Known = g.who.Name, g.who.Weight, true
+	if i := slices.Index(d.o.Classes, g.who.ClassOf(in.Get(HeaderClass))); i >= 0 {
+		g.Class = i
+	}
+	return nil
+}
+
+func timeout(text string) (time.Duration, error) {
+	ms, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	if err != nil || ms <= 0 {
+		return 0, fmt.Errorf("%s must be a whole number of milliseconds above 0, such as 30000", HeaderTimeout)
+	}
+	if ms >= timeoutMax.Milliseconds() {
+		return 0, nil
+	}
+	return time.Duration(ms) * time.Millisecond, nil
+}
+
+// keyOf is the key that a client shows, in either dialect's header; "" none.
+func keyOf(in header.Fields) string {
+	if a := in.Get("Authorization"); a != "" {
+		if len(a) > len(bearer) && strings.EqualFold(a[:len(bearer)], bearer) {
+			return strings.TrimSpace(a[len(bearer):])
+		}
+		return a // of another scheme: no key of ours looks like it
+	}
+	return in.Get("X-Api-Key")
+}
+
+// Begin lets a request in that is expected to use so much, or says which limit keeps it out. Nothing is counted then.
+func (d *Desk) Begin(now time.Time, g *Guest, model string, expected tenant.Use) error {
+	if g.who == nil {
+		return nil
+	}
+	if model != "" && !g.who.MayUse(model) {
+		return ErrModel
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.book.Begin(now, &g.ticket, g.who, expected)
+}
+
+// End settles what Begin counted: ran says whether an engine began the request, and used what it took. Without a Begin it does nothing.
+func (d *Desk) End(now time.Time, g *Guest, ran bool, used tenant.Use) {
+	if g.who == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.book.End(now, &g.ticket, ran, used)
+}
+
+// Sees says whether whoever asks may see a model in a list; err is that of Enter.
+func (d *Desk) Sees(now time.Time, in header.Fields) (may func(model string) bool, err error) {
+	var g Guest
+	if err := d.Enter(now, in, &g); err != nil && g.who == nil && d.book != nil {
+		return nil, err
+	}
+	if g.who == nil {
+		return func(string) bool { return true }, nil
+	}
+	return g.who.MayUse, nil
+}
+
+// Stats are the tenants' accounts; none where nobody is asked.
+func (d *Desk) Stats(now time.Time) []tenant.Stats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.book == nil {
+		return nil
+	}
+	return d.book.Stats(now)
+}
