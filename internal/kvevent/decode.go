@@ -73,6 +73,9 @@ func (d *Decoder) Decode(payload []byte) (*Batch, error) {
 
 // key reads a map's key; one that is no text reads as empty.
 func (r *reader) key() []byte {
+	if b := r.short(); b != nil {
+		return b
+	}
 	if r.next() != kindText {
 		r.skip()
 		return nil
@@ -157,7 +160,7 @@ func (e *Event) readArray(r *reader) {
 	}
 	for i := range n - 1 {
 		if i < len(fields) {
-			e.field(r, fields[i])
+			e.field(r, []byte(fields[i]))
 		} else {
 			r.skip()
 		}
@@ -170,7 +173,7 @@ func (e *Event) readArray(r *reader) {
 func (e *Event) readMap(r *reader) {
 	for range r.length(kindMap) {
 		if key := r.key(); string(key) != "type" {
-			e.field(r, string(key))
+			e.field(r, key)
 		} else if r.next() == kindText {
 			e.setKind(r.text())
 		} else {
@@ -191,13 +194,13 @@ func (e *Event) setKind(tag []byte) {
 }
 
 // field reads one field's value. Values of a form that is not known make the event odd, where the field matters.
-func (e *Event) field(r *reader, name string) {
+func (e *Event) field(r *reader, name []byte) {
 	k := r.next()
 	if k == kindNil {
-		r.skip()
+		r.i++
 		return
 	}
-	switch name {
+	switch string(name) {
 	case "block_hashes":
 		e.readNames(r)
 	case "parent_block_hash":
@@ -223,13 +226,13 @@ func (e *Event) field(r *reader, name string) {
 	}
 }
 
-func (e *Event) readText(r *reader, k kind, name string) {
+func (e *Event) readText(r *reader, k kind, name []byte) {
 	if k != kindText {
 		r.skip()
 		e.odd = true
 		return
 	}
-	switch text := r.text(); name {
+	switch text := r.text(); string(name) {
 	case "medium":
 		e.setMedium(text)
 	case "lora_name":

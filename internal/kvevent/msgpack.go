@@ -139,7 +139,26 @@ func (r *reader) length(k kind) int {
 }
 
 // text reads a str or bin; the bytes are the message's own.
-func (r *reader) text() []byte { return r.take(r.length(kindText)) }
+func (r *reader) text() []byte {
+	if b := r.short(); b != nil {
+		return b
+	}
+	return r.take(r.length(kindText))
+}
+
+// short reads a str of 1 to 31 bytes, which nearly all are; nil when there is none.
+func (r *reader) short() []byte {
+	if r.err != nil || r.i >= len(r.b) || r.b[r.i] <= 0xa0 || r.b[r.i] > 0xbf {
+		return nil
+	}
+	from := r.i + 1
+	end := from + int(r.b[r.i]&0x1f)
+	if end > len(r.b) {
+		return nil
+	}
+	r.i = end
+	return r.b[from:end]
+}
 
 // float reads a float or integer.
 func (r *reader) float() float64 {

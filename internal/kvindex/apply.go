@@ -1,20 +1,12 @@
 package kvindex
 
-import (
-	"runtime"
-
-	"github.com/warmpath/warmpath/internal/prefix"
-)
+import "github.com/warmpath/warmpath/internal/prefix"
 
 const (
 	// warmBlocks is how many blocks are looked at together before they are worked on, see table.warm.
 	warmBlocks = 16
 	// sweepNodes is how many nodes each block's work looks at while lanes are dying.
 	sweepNodes = 16
-	// turnBlocks is after how many blocks of a batch other writers get a turn.
-	turnBlocks = 64
-	// giveWayMax bounds how long a writer waits for readers between two blocks, in turns of the scheduler.
-	giveWayMax = 64
 )
 
 // Store notes that the worker holds a run of blocks in a tier: keys are ours, names the engine's, and the first follows the block with
@@ -281,7 +273,7 @@ func (x *Index) Remove(h Handle, names []uint64, left []int, t Tier) (known int)
 			return known
 		}
 		if i%warmBlocks == 0 {
-			x.warm(x.lanes[n].salt, nil, names[i:min(i+warmBlocks, len(names))])
+			x.warmHeld(x.lanes[n].salt, names[i:min(i+warmBlocks, len(names))])
 		}
 		remain := -1
 		if i < len(left) {
@@ -328,54 +320,6 @@ func (x *Index) Resolve(h Handle, name uint64) prefix.Key {
 		}
 	}
 	return 0
-}
-
-// reading takes the lock as a reader: writers let it in between two blocks.
-func (x *Index) reading() {
-	x.waiting.Add(1)
-	x.mu.Lock()
-	x.waiting.Add(-1)
-}
-
-// writing takes the lock as a writer. Hundreds of workers may tell at once: if all of them waited for mu, a reader would wait behind all of
-// them, and so would each for every block that it gives way at.
-func (x *Index) writing() {
-	x.turn.Lock()
-	x.mu.Lock()
-}
-
-func (x *Index) written() {
-	x.mu.Unlock()
-	x.turn.Unlock()
-}
-
-// giveWay lets readers that wait take their turn, and now and then other writers. The caller holds the lock, and must look again at what it
-// knew.
-func (x *Index) giveWay() {
-	if x.blocks++; x.blocks%turnBlocks == 0 {
-		x.written()
-		x.writing()
-	}
-	if x.waiting.Load() == 0 {
-		return
-	}
-	x.mu.Unlock()
-	for range giveWayMax {
-		if x.waiting.Load() == 0 {
-			break
-		}
-		runtime.Gosched()
-	}
-	x.mu.Lock()
-}
-
-func (x *Index) warm(salt uint64, keys []prefix.Key, names []uint64) {
-	for _, key := range keys {
-		x.byKey.warm(mix(uint64(key), 0))
-	}
-	for _, name := range names {
-		x.byName.warm(mix(name, salt))
-	}
 }
 
 // advance moves the clock by which blocks grow old.

@@ -66,6 +66,7 @@ type nodes struct {
 	free  uint32 // list through parent
 	given uint32 // numbers given out so far, 0 included
 	count int
+	ahead uint32 // of no meaning, see take
 }
 
 func (n *nodes) at(i uint32) *node { return &n.pages[i>>pageBits][i&(pageNodes-1)] }
@@ -74,6 +75,9 @@ func (n *nodes) take() uint32 {
 	n.count++
 	if i := n.free; i != 0 {
 		n.free = n.at(i).parent
+		if n.free != 0 {
+			n.ahead += n.at(n.free).parent // the next one is on its way from memory while this one is worked on
+		}
 		return i
 	}
 	n.given = max(n.given, 1)

@@ -1,6 +1,10 @@
 package kvindex
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/warmpath/warmpath/internal/prefix"
+)
 
 // table finds node numbers by a 64-bit hash. It keeps no keys: a line holds eight bits of each entry's hash and its node's number, and
 // the caller compares what the node says, which it has to read anyway. That is 5.3 bytes an entry, instead of 12 or 16 with the keys.
@@ -159,5 +163,39 @@ func (t *table) grow(h uint64, refile func(old []line, s *shard)) {
 func (t *table) warm(h uint64) {
 	if s := t.shard(h); len(s.lines) > 0 {
 		t.warmed += s.lines[s.home(h)].low
+	}
+}
+
+// warm reads what a look at each of the blocks will read first.
+func (x *Index) warm(salt uint64, keys []prefix.Key, names []uint64) {
+	for _, key := range keys {
+		x.byKey.warm(mix(uint64(key), 0))
+	}
+	for _, name := range names {
+		x.byName.warm(mix(name, salt))
+	}
+}
+
+// warmHeld is warm for blocks that are held: their nodes, which the names lead to, and what those lead to are read too, round by round.
+func (x *Index) warmHeld(salt uint64, names []uint64) {
+	x.warm(salt, nil, names)
+	if len(names) == 1 {
+		return
+	}
+	var refs [warmBlocks]uint32
+	for i, name := range names {
+		hash := mix(name, salt)
+		if s := x.byName.shard(hash); len(s.lines) > 0 {
+			l := &s.lines[s.home(hash)]
+			low, high := l.candidates(tagOf(hash))
+			if j := next(&low, &high); j >= 0 {
+				refs[i] = l.refs[j] // most likely
+			}
+		}
+	}
+	for _, ref := range refs[:len(names)] {
+		if ref != 0 {
+			x.byKey.warm(mix(uint64(x.nodes.at(ref).key), 0))
+		}
 	}
 }
