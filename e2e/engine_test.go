@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"net"
 	"testing"
 	"time"
 )
@@ -18,6 +19,18 @@ const (
 	startWait = 60 * time.Second // a loaded machine takes long to read a model
 	slots     = 4                // of each engine
 )
+
+// freePort is a port that nobody listened on a moment ago.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
 
 // startEngine starts a llama.cpp server of one thread and four slots that tells all it can, and returns its address. It takes a few
 // seconds to answer.

@@ -5,7 +5,6 @@ package e2e
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -76,18 +75,6 @@ func tail(file string) string {
 	}
 	const shown = 1200
 	return string(text[max(0, len(text)-shown):])
-}
-
-// freePort is a port that nobody listened on a moment ago.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
 }
 
 // eventually asks until it hears yes or the time is over.

@@ -77,7 +77,7 @@ func newApplications(r *rand.Rand) applications {
 func newChat(n int, seed uint64, a applications) *chat {
 	r := rand.New(rand.NewPCG(seed, uint64(n)))
 	c := &chat{n: n, chance: r, turns: 3 + r.IntN(6), api: "/v1/chat/completions"}
-	kind := r.IntN(10)
+	kind := r.IntN(20)
 	if kind == 0 {
 		c.api, c.document = "/v1/completions", text(r, 90)
 		return c
@@ -93,7 +93,7 @@ func newChat(n int, seed uint64, a applications) *chat {
 	switch kind {
 	case 4:
 		c.salt = fmt.Sprintf("tenant-%d", r.IntN(2))
-	case 5, 6:
+	case 5, 6, 7, 8:
 		c.tools = a.tools
 	}
 	return c

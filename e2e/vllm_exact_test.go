@@ -51,7 +51,7 @@ func TestWhatIsPredictedIsReportedThroughEvictionsAResetAndRestarts(t *testing.T
 		c.settle(t, f)
 		c.table(t, name)
 	}
-	phase("steady", 500)
+	phase("steady", 400)
 
 	workers[0].reset(t)
 	c.cleared(workers[0])

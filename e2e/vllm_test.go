@@ -10,6 +10,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -40,7 +42,21 @@ type worker struct {
 }
 
 func newWorker(t *testing.T, n, blocks int) *worker {
-	return &worker{n: n, blocks: blocks, port: freePort(t), events: freePort(t), replay: freePort(t)}
+	return &worker{n: n, blocks: blocks, port: lastingPort(t), events: lastingPort(t), replay: lastingPort(t)}
+}
+
+// lastingPort is a free port below those that the system gives to connections, so that it is free as well when its owner is started again.
+func lastingPort(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		port := strconv.Itoa(15_000 + rand.IntN(15_000))
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			l.Close()
+			return port
+		}
+	}
+	t.Fatal("no free port from 15000 to 30000")
+	return ""
 }
 
 func (w *worker) url() string { return "http://127.0.0.1:" + w.port }
@@ -65,7 +81,7 @@ func (w *worker) start(t *testing.T) {
 	t.Cleanup(w.process.killAll)
 }
 
-// await waits until it answers. Two that start at the same time may want the same free port of the machine, and one of them ends; it is
+// await waits until it answers. vLLM looks for free ports before it takes them, which may go wrong where others look too: one that ends is
 // started again.
 func (w *worker) await(t *testing.T) {
 	t.Helper()
@@ -153,7 +169,7 @@ type front struct {
 }
 
 func newFront(t *testing.T, workers []*worker) *front {
-	return &front{workers: workers, listen: "127.0.0.1:" + freePort(t), admin: "127.0.0.1:" + freePort(t), dir: t.TempDir()}
+	return &front{workers: workers, listen: "127.0.0.1:" + lastingPort(t), admin: "127.0.0.1:" + lastingPort(t), dir: t.TempDir()}
 }
 
 func (f *front) start(t *testing.T) {
