@@ -27,6 +27,7 @@ import (
 // Options bound the index; 0 is the default.
 type Options struct {
 	BytesMax int64 // memory of the whole index; default 512 MiB, at least 4 MiB
+	Guesses  int   // prompts of which Match remembers where to look first; default and most 1024, below 0 none
 }
 
 // DefaultOptions hold some 11 million (block, worker) pairs: what 400 workers of 400,000 tokens each have, in blocks of 16.
@@ -44,7 +45,7 @@ const (
 	nodeCost   = nodeBytes + 8
 	pairCost   = 8
 	holeCost   = 64
-	fixedBytes = 2*shardCount*(32+lineBytes) + pageNodes*nodeBytes
+	fixedBytes = 2*shardCount*(32+lineBytes) + pageNodes*nodeBytes + hintsMax*hintBytes
 )
 
 // Index is the exact holdings of all workers.
@@ -70,6 +71,7 @@ type Index struct {
 	costMax int64
 	hand    uint32 // node at which the next sweep begins
 	evict   evictor
+	hints   []hint
 	clock   uint16
 	ticks   int
 	blocks  uint // worked on, see giveWay
@@ -113,6 +115,10 @@ func New(o Options) *Index {
 	}
 	o.BytesMax = max(o.BytesMax, bytesMin)
 	x := &Index{costMax: o.BytesMax - fixedBytes}
+	if o.Guesses == 0 || o.Guesses > hintsMax {
+		o.Guesses = hintsMax
+	}
+	x.hints = make([]hint, max(0, o.Guesses))
 	x.tick = int(max(256, x.costMax/(nodeCost+pairCost)/256))
 	x.evict.age = 128 // what half of all that fits has been stored after
 	return x

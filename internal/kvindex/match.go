@@ -17,7 +17,7 @@ func (m Match) Of(slot int) (depth, fast int32) {
 }
 
 // Match answers how many leading blocks each worker holds, for all workers at once; m's memory is used again. It gallops along the keys
-// and bisects where the set of holders shrinks. A worker that has a hole on the way is cut there: what is behind a hole is of no use.
+// and bisects where the set of holders shrinks, unless a guess says where. A worker that has a hole on the way is cut there: what is behind a hole is of no use.
 // The bound between fast and slower blocks is bisected, supposing that a worker's fast memory gives up tails first.
 func (x *Index) Match(keys []prefix.Key, m Match) Match {
 	if cap(m.Depth) < SlotsMax || cap(m.Fast) < SlotsMax {
@@ -42,6 +42,8 @@ type walk struct {
 	words int
 	m     Match
 	found [foundMax]place
+	hint  hint // what is found out for the next guess
+	ends  int  // of it
 }
 
 // place is a block that was looked up: where it is in the prompt, counted from 1, and its node.
@@ -63,16 +65,27 @@ func (w *walk) node(i int32) uint32 {
 	return p.node
 }
 
-// gallop looks at block 0, 1, 3, 7 and so on, and between two where the holders differ.
+// gallop looks where holdings ended last time, or at block 0, 1, 3, 7 and so on, and between two where the holders differ.
 func (w *walk) gallop() {
 	var now laneSet
-	w.readyAhead()
+	var guessed [readyMax]int32
+	guesses := w.guess(&guessed)
+	if guesses > 0 {
+		w.ready(guessed[:guesses])
+	} else {
+		w.readyAhead()
+	}
 	w.holders(0, &now)
 	intersect(&now, &w.x.live, w.words)
 	at, last := 0, len(w.keys)-1
-	for step := 1; at < last && !now.empty(w.words); step *= 2 {
+	for i, step := 1, 1; at < last && !now.empty(w.words); i++ {
 		var ahead laneSet
 		to := min(at+step, last)
+		if i < guesses {
+			to = int(guessed[i])
+		} else {
+			step *= 2
+		}
 		w.holders(to, &ahead)
 		if !intersect(&ahead, &now, w.words) {
 			w.between(at, to, &now, &ahead, 0)
@@ -80,6 +93,7 @@ func (w *walk) gallop() {
 		at, now = to, ahead
 	}
 	w.report(&now, &laneSet{}, at+1)
+	w.remember()
 }
 
 // between finds where the lanes end that hold block from and not block to. levels is how many halvings ahead have been made ready.
@@ -202,6 +216,9 @@ func (w *walk) report(now, next *laneSet, blocks int) {
 	var ended laneSet
 	for i := range w.words {
 		ended[i] = now[i] &^ next[i]
+	}
+	if !ended.empty(w.words) {
+		w.ended(blocks)
 	}
 	ended.each(w.words, func(lane uint16) {
 		depth, fast := blocks, blocks
