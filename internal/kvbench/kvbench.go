@@ -60,9 +60,9 @@ func Index(ctx context.Context, o bench.Options) (bench.Report, error) {
 	}
 	s := bench.Section{
 		Name: "index",
-		Method: fmt.Sprintf("%d workers, chains of %d blocks, 90 %% of blocks held by one worker, half of the operations removals of single blocks; operations by CPU seconds of the process, so that all that was begun is counted and other load is not; look-ups every %v on a core of their own while half that rate comes in on another, in messages of %d operations at their own time; memory as the growth of the resident set; medians of %d rounds",
+		Method: fmt.Sprintf("%d workers, chains of %d blocks, 90 %% of blocks held by one worker, half of the operations removals of single blocks; operations by CPU seconds of the process, so that all that was begun is counted and other load is not; look-ups every %v on a core of their own while half that rate comes in on another, in messages of %d operations at their own time, the same prompts over and over, as conversations' turns are, and beside that as if each were new (first); memory as the growth of the resident set; medians of %d rounds",
 			workers, chainBlocks, lookupPace, 2*chainBlocks, o.Rounds),
-		Columns: []string{"resident", "block_ops_per_core_s", "wire_block_ops_per_core_s", "lookup_p50_us", "lookup_p99_us", "long_lookup_p50_us", "long_lookup_p99_us", "bytes_per_membership", "fill_block_ops_per_core_s"},
+		Columns: []string{"resident", "block_ops_per_core_s", "wire_block_ops_per_core_s", "lookup_p50_us", "lookup_p99_us", "long_lookup_p50_us", "long_lookup_p99_us", "first_lookup_p50_us", "first_long_lookup_p50_us", "bytes_per_membership", "fill_block_ops_per_core_s"},
 	}
 	for _, z := range sizes {
 		m, err := z.measure(ctx, o)
@@ -70,7 +70,7 @@ func Index(ctx context.Context, o bench.Options) (bench.Report, error) {
 			return bench.Report{}, err
 		}
 		s.Rows = append(s.Rows, bench.Row{Contestant: fmt.Sprintf("%d M", z.resident/1_000_000), Values: []bench.Value{
-			bench.Value(z.resident), bench.Value(m.ops), bench.Value(m.wire), bench.Value(m.short.p50), bench.Value(m.short.p99), bench.Value(m.long.p50), bench.Value(m.long.p99), bench.Value(m.bytes), bench.Value(m.fill)}})
+			bench.Value(z.resident), bench.Value(m.ops), bench.Value(m.wire), bench.Value(m.short.p50), bench.Value(m.short.p99), bench.Value(m.long.p50), bench.Value(m.long.p99), bench.Value(m.first.p50), bench.Value(m.firstLong.p50), bench.Value(m.bytes), bench.Value(m.fill)}})
 		s.Checks = append(s.Checks, z.checks(m)...)
 	}
 	e, err := startEngines(ctx, o.Self, socketWorkers)
@@ -106,9 +106,10 @@ func (z size) checks(m measured) (all []bench.Check) {
 
 // measured is what one size showed.
 type measured struct {
-	ops, wire, fill float64
-	short, long     latency
-	bytes           float64
+	ops, wire, fill  float64
+	short, long      latency
+	first, firstLong latency // where nothing is remembered of earlier look-ups
+	bytes            float64
 }
 
 type latency struct{ p50, p99 float64 } // microseconds
@@ -134,7 +135,12 @@ func (z size) measure(ctx context.Context, o bench.Options) (m measured, err err
 	}
 	m.ops, m.short, m.long = median(ops), latency{median(shorts), median(shorts99)}, latency{median(longs), median(longs99)}
 	m.wire = math.NaN()
+	m.first, m.firstLong = latency{math.NaN(), math.NaN()}, latency{math.NaN(), math.NaN()}
 	if z.wireLeast > 0 {
+		s = newStream(kvindex.New(kvindex.Options{BytesMax: indexBytes, Guesses: -1}))
+		s.fill(z.resident)
+		short, long = s.lookups(shortChain, 64), s.lookups(longChain, 16)
+		m.first, m.firstLong = s.lookUp(ctx, short, median(ops)/2, o.Window), s.lookUp(ctx, long, median(ops)/2, o.Window)
 		s = nil
 		m.wire = wire(ctx, z.resident, o)
 	}
