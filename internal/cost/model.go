@@ -91,6 +91,18 @@ func (m *Model) LearnRough(uncached, cached, generated int, seconds float64) {
 	c.version++
 }
 
+// LearnWhole takes the time of a whole answer that had its worker to itself, and splits it between prefill and decoding in the proportion
+// that the present constants give: enough to learn a speed, when no stream tells more.
+func (m *Model) LearnWhole(uncached, cached, generated int, seconds float64) {
+	k, context := m.Constants(), float64(uncached+cached)
+	prefill, decode := k.Prefill(uncached, cached), float64(generated)*k.Step(1, context)
+	share := seconds / (prefill + decode)
+	m.LearnPrefill(uncached, cached, prefill*share)
+	if generated > 0 {
+		m.LearnStep(1, context, decode*share/float64(generated))
+	}
+}
+
 // Samples returns how many prefills and how many decode steps were learned from.
 func (m *Model) Samples() (prefills, steps int) { return m.prefill.n, m.step.n }
 

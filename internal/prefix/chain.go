@@ -38,6 +38,19 @@ func (c Chain) Bytes() int {
 	return int(c.Ends[len(c.Ends)-1])
 }
 
+// Common is how many leading blocks two prompts share. Keys hash all that is before them, so it is found by halving.
+func Common(a, b []Key) int {
+	same, end := 0, min(len(a), len(b))+1 // the first same are equal, the first end are not, or there are not so many
+	for end-same > 1 {
+		if middle := same + (end-same)/2; a[middle-1] == b[middle-1] {
+			same = middle
+		} else {
+			end = middle
+		}
+	}
+	return same
+}
+
 // before is the number of prompt bytes before block i.
 func (c Chain) before(i int) int32 {
 	if i == 0 {

@@ -91,3 +91,23 @@ func FuzzNext(f *testing.F) {
 		}
 	})
 }
+
+func TestPromptsShareTheirLeadingBlocks(t *testing.T) {
+	keys := func(shared, n int) []Key {
+		all := make([]Key, n)
+		for i := range all {
+			all[i] = Key(i + 1)
+			if i >= shared {
+				all[i] += 1000
+			}
+		}
+		return all
+	}
+	for n := range 20 {
+		for shared := range n + 1 {
+			if got := Common(keys(n, n), keys(shared, n+3)); got != shared {
+				t.Errorf("of %d blocks %d are shared, found %d", n, shared, got)
+			}
+		}
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/prefix"
 )
@@ -133,7 +132,7 @@ func (s *Scheduler) learnSpeed(c *Course, l *Lesson) {
 	if !l.Streamed {
 		m.LearnRough(uncached, l.CachedTokens, l.Generated, l.Ended.Sub(c.began).Seconds())
 		if c.alone {
-			learnWhole(m, l, l.Ended.Sub(c.began).Seconds())
+			m.LearnWhole(uncached, l.CachedTokens, l.Generated, l.Ended.Sub(c.began).Seconds())
 		}
 		return
 	}
@@ -149,16 +148,4 @@ func (s *Scheduler) learnSpeed(c *Course, l *Lesson) {
 	gaps := slices.Clone(l.Gaps[:min(len(l.Gaps), gapsMax)])
 	slices.Sort(gaps)
 	m.LearnStep(float64(max(1, c.batch.InFlight)), float64(c.batch.ContextTokens), float64(gaps[len(gaps)/2]))
-}
-
-// learnWhole splits the time of an answer that was not streamed, and had its worker to itself, between prefill and decoding in the
-// proportion that the present constants give: enough to learn a speed, when no stream tells more.
-func learnWhole(m *cost.Model, l *Lesson, seconds float64) {
-	k, uncached := m.Constants(), l.PromptTokens-l.CachedTokens
-	prefill, decode := k.Prefill(uncached, l.CachedTokens), float64(l.Generated)*k.Step(1, float64(l.PromptTokens))
-	share := seconds / (prefill + decode)
-	m.LearnPrefill(uncached, l.CachedTokens, prefill*share)
-	if l.Generated > 0 {
-		m.LearnStep(1, float64(l.PromptTokens), decode*share/float64(l.Generated))
-	}
 }

@@ -28,28 +28,10 @@ func (k *Known) of(slot int) (depth, fast int) {
 const expectedMax = 16
 
 // expected is a prompt that was sent to a worker and is not answered to its end: its blocks are there or will be, and stay while it runs,
-// whether or not the worker has told so yet. Keys hash all that is before them, so that how much two prompts share is found by halving, and
-// nothing is entered anywhere or taken out again.
+// whether or not the worker has told so yet. Nothing is entered anywhere or taken out again.
 type expected struct {
 	first prefix.Key // keys[0], to tell most others apart without a look into their memory
 	keys  []prefix.Key
-}
-
-// shares is how many leading blocks two prompts have in common.
-func (e *expected) shares(keys []prefix.Key) int {
-	if len(keys) == 0 || e.first != keys[0] {
-		return 0
-	}
-	same, end := 1, min(len(e.keys), len(keys))+1 // of the first same-1 keys are equal, of the first end-1 not all may be
-	for end-same > 1 {
-		middle := same + (end-same)/2
-		if e.keys[middle-1] == keys[middle-1] {
-			same = middle
-		} else {
-			end = middle
-		}
-	}
-	return same
 }
 
 // known is what is known of the prompt in blocks of the worker's size; nil when nothing is.
@@ -74,8 +56,10 @@ func (s *Scheduler) byEvents(c *candidate, req *Request, j *judgement) {
 		return
 	}
 	for _, e := range s.slot(c.worker).expected {
-		if n := e.shares(k.Keys); n > depth {
-			depth, fast = n, n
+		if len(k.Keys) > 0 && e.first == k.Keys[0] {
+			if n := prefix.Common(e.keys, k.Keys); n > depth {
+				depth, fast = n, n
+			}
 		}
 	}
 	c.told = wholeBlocks(depth*k.BlockTokens, j.tokens, k.BlockTokens)

@@ -92,31 +92,6 @@ func TestSiblingsOfABurstMeetBeforeAnyEventComes(t *testing.T) {
 	}
 }
 
-func TestPromptsShareTheirLeadingBlocks(t *testing.T) {
-	keys := func(shared, n int) []prefix.Key {
-		all := make([]prefix.Key, n)
-		for i := range all {
-			all[i] = prefix.Key(i + 1)
-			if i >= shared {
-				all[i] += 1000
-			}
-		}
-		return all
-	}
-	for n := range 20 {
-		for shared := range n + 1 {
-			a, b := keys(n, n), keys(shared, n+3)
-			if n == 0 {
-				continue
-			}
-			e := expected{a[0], a}
-			if got := e.shares(b); got != shared {
-				t.Errorf("of %d blocks %d are shared, found %d", n, shared, got)
-			}
-		}
-	}
-}
-
 func TestOnlyTheNewestRequestsAreExpected(t *testing.T) {
 	c := newScene(t, "", 1)
 	w := c.tellers(1)

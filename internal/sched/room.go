@@ -2,6 +2,7 @@ package sched
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/fleet"
@@ -29,6 +30,7 @@ const slotsSpare, slotsSpareMin = 1.0 / 16, 1
 type Cost struct {
 	Prefill float64 // where that is least
 	Decode  float64 // its part of the batch's steps
+	Wait    float64 // before its prefill begins, where that is least; told by Price
 }
 
 // Seconds is all of it.
@@ -48,13 +50,46 @@ func (e *ErrNoRoom) Error() string {
 func (s *Scheduler) Price(now time.Time, req Request) (Cost, error) {
 	s.req = req
 	defer func() { s.req = Request{} }()
-	if err := s.filter(now, &s.req); err != nil {
+	j, _, err := s.weighed(now, &s.req)
+	if err != nil {
 		return Cost{}, err
 	}
-	s.soften(&s.req)
-	j := s.judge(&s.req)
-	s.score(j)
-	return s.cheapest(&j), nil
+	c := s.cheapest(&j)
+	c.Wait = math.Inf(1)
+	for i := range s.cands {
+		if d := &s.cands[i]; d.out == in {
+			c.Wait = min(c.Wait, d.queued)
+		}
+	}
+	return c, nil
+}
+
+// Outlook is what Place would do now.
+type Outlook struct {
+	Decision      // with a row of every worker, in the fleet's order; without a Worker when there is an error
+	Room     bool // it would not wait, or may not
+}
+
+// Outlook does all that Place does but reserve, and changes nothing. With an error, which is one of Place's, rows tell the filters alone.
+func (s *Scheduler) Outlook(now time.Time, req Request) (o Outlook, err error) {
+	s.req = req
+	defer func() { s.req = Request{} }()
+	j, relaxed, err := s.weighed(now, &s.req)
+	if err == nil {
+		o.Room = !req.MayWait || s.makeRoom(now, &s.req)
+		chosen, reason := s.choose(now, &s.req)
+		o.Decision = s.explain(chosen, reason, relaxed, j)
+		o.Cost = Cost{Prefill: s.cands[chosen].booking, Decode: s.decoding(&s.cands[chosen], &j)}
+	}
+	o.Policy, o.Rows = s.policy, nil
+	for i := range s.cands {
+		c := &s.cands[i]
+		if err != nil {
+			*c = candidate{worker: c.worker, out: c.out}
+		}
+		o.Rows = append(o.Rows, c.row())
+	}
+	return o, err
 }
 
 // cheapest is the least that the request takes on any candidate.

@@ -16,6 +16,7 @@ package sched
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -55,13 +56,14 @@ type Request struct {
 	MaxTokens    int          // the request's own limit on its answer; 0 unsaid
 	SessionKey   uint64       // 0 none
 	Streamed     bool
-	Generates    bool            // an answer is decoded; false for embeddings, token counts and the like
-	Tried        []*fleet.Worker // never chosen again
-	Only         string          // id of the one worker that can serve, as the owner of a response id
-	Rows         []Row           // memory for those of the decision; may be nil
-	MayWait      bool            // ErrNoRoom is wanted rather than a place in an engine's queue
-	Waited       bool            // it has waited for room, and goes where that is
-	Heavy        bool            // its prefill is out of all proportion: it takes one of few lanes
+	Generates    bool                     // an answer is decoded; false for embeddings, token counts and the like
+	Tried        []*fleet.Worker          // never chosen again
+	Only         string                   // id of the one worker that can serve, as the owner of a response id
+	Among        func(*fleet.Worker) bool // who may serve it at all, as a pool's workers; nil: everybody
+	Rows         []Row                    // memory for those of the decision; may be nil
+	MayWait      bool                     // ErrNoRoom is wanted rather than a place in an engine's queue
+	Waited       bool                     // it has waited for room, and goes where that is
+	Heavy        bool                     // its prefill is out of all proportion: it takes one of few lanes
 }
 
 // Hit says what a decision made of the warm prefixes it found.
@@ -229,12 +231,7 @@ func (s *Scheduler) Policy() string { return s.policy }
 
 // PolicyNames returns the names of all policies, sorted.
 func PolicyNames() []string {
-	names := make([]string, 0, len(Policies))
-	for name := range Policies {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(Policies))
 }
 
 // Place chooses a worker for a request, reserves on it and enters the prompt in the index. Errors are *ErrNoModel, *ErrContext,
@@ -254,13 +251,21 @@ func (s *Scheduler) CanPlace(now time.Time, req Request) bool {
 	return err == nil
 }
 
+// weighed filters the candidates and scores them.
+func (s *Scheduler) weighed(now time.Time, req *Request) (j judgement, relaxed string, err error) {
+	if err = s.filter(now, req); err == nil {
+		relaxed = s.soften(req)
+		j = s.judge(req)
+		s.score(j)
+	}
+	return j, relaxed, err
+}
+
 func (s *Scheduler) place(now time.Time, req *Request) (Decision, *fleet.Reservation, error) {
-	if err := s.filter(now, req); err != nil {
+	j, relaxed, err := s.weighed(now, req)
+	if err != nil {
 		return Decision{Policy: s.policy}, nil, err
 	}
-	relaxed := s.soften(req)
-	j := s.judge(req)
-	s.score(j)
 	if req.MayWait && !s.makeRoom(now, req) {
 		return Decision{Policy: s.policy}, nil, &ErrNoRoom{Model: req.Model, Cost: s.cheapest(&j)}
 	}

@@ -288,13 +288,8 @@ func (s *Scheduler) slot(w *fleet.Worker) *slot {
 // need is what the chosen candidate takes.
 func (c *candidate) need(j judgement) fleet.Need {
 	return fleet.Need{
-		PromptTokens:   j.tokens,
-		CachedTokens:   c.cached,
-		PrefillSeconds: c.booking,
-		OthersSeconds:  c.others,
-		DecodeSeconds:  c.decode,
-		Streamed:       j.streamed,
-		SharedKey:      c.sharedKey,
+		PromptTokens: j.tokens, CachedTokens: c.cached, Streamed: j.streamed, SharedKey: c.sharedKey,
+		PrefillSeconds: c.booking, OthersSeconds: c.others, DecodeSeconds: c.decode,
 	}
 }
 
@@ -321,17 +316,9 @@ func (j *judgement) hit(c *candidate) Hit {
 func (s *Scheduler) explain(chosen int, reason, relaxed string, j judgement) Decision {
 	c := &s.cands[chosen]
 	d := Decision{
-		Policy:            s.policy,
-		Worker:            c.worker,
-		Hit:               j.hit(c),
-		MatchedTokens:     c.cached,
-		MatchedBlocks:     c.blocks,
-		BestMatchedTokens: j.bestMatched,
-		ByEvents:          c.byEvents,
-		ToldTokens:        c.told, BlockTokens: c.worker.BlockTokens(),
-		OutputTokens: j.output,
-		Relaxed:      relaxed,
-		Reason:       reason,
+		Policy: s.policy, Worker: c.worker, Hit: j.hit(c), Relaxed: relaxed, Reason: reason,
+		MatchedTokens: c.cached, MatchedBlocks: c.blocks, BestMatchedTokens: j.bestMatched, ByEvents: c.byEvents,
+		ToldTokens: c.told, BlockTokens: c.worker.BlockTokens(), OutputTokens: j.output,
 	}
 	if d.Hit == Declined && reason == reasonCost {
 		d.Reason = reasonDeclined
