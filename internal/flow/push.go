@@ -74,12 +74,7 @@ func (q *Queue) mayWait(now time.Time, l *line, it *Item, chance float64) *Refus
 	if r := q.crowded(now, l, it); r != nil {
 		return r
 	}
-	above := hold{} // and of its own
-	for i := range q.classOf(it) + 1 {
-		above.join(q.class[i])
-	}
-	before := q.fill(above) / class.Ceiling
-	if p := (before - class.ShedFrom) / (1 - class.ShedFrom); p > 0 && chance < p {
+	if before, p := q.shedding(it); p > 0 && chance < p {
 		after := q.drain(now, l, it)
 		return refuse(Shed, after, "the queue is %.0f %% full of requests of class %s and above, of which a part is refused from %.0f %% on (setting classes.shed_from)",
 			100*before, class.Name, 100*class.ShedFrom)
@@ -95,6 +90,17 @@ func (q *Queue) mayWait(now time.Time, l *line, it *Item, chance float64) *Refus
 			wait.Seconds(), class.Name, left.Seconds())
 	}
 	return nil
+}
+
+// shedding is how full the queue is of requests of the item's class and above, as a share of the class' ceiling, and the part of its
+// requests that is refused for it.
+func (q *Queue) shedding(it *Item) (before, part float64) {
+	class, above := &q.o.Classes[q.classOf(it)], hold{}
+	for i := range q.classOf(it) + 1 {
+		above.join(q.class[i])
+	}
+	before = q.fill(above) / class.Ceiling
+	return before, (before - class.ShedFrom) / (1 - class.ShedFrom)
 }
 
 // tooMuch holds the bounds of the queue and of the class. Work that alone is more than the queue may hold waits when nothing

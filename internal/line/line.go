@@ -30,10 +30,13 @@ type Entry struct {
 	Item    flow.Item
 	Request *sched.Request
 	Owner   any
+	// Among names those whose prefills tell whether its own is heavy, beside those who could take the same room; "" these alone.
+	Among string
 	// Waited is how long it took until it had its turn, and Err why it was not placed then.
 	Waited time.Duration
 	Err    error
 
+	spread           string  // whose prefills its own is held against
 	uncached, output float64 // tokens expected where it was placed
 }
 
@@ -43,6 +46,9 @@ type Place func(e *Entry) (*sched.Decision, error)
 // Line is all that waits before one scheduler.
 type Line struct {
 	*flow.Queue
+	// Route names the line of an entry, once it is known to be heavy or not; nil: all that could be served alike are one line.
+	Route func(now time.Time, e *Entry) string
+
 	o       Options
 	sched   *sched.Scheduler
 	place   Place
@@ -70,7 +76,7 @@ func New(o Options, s *sched.Scheduler, place Place) (*Line, error) {
 // one of Place's.
 func (l *Line) Enter(now time.Time, e *Entry, chance float64) (waits bool, err error) {
 	it := &e.Item
-	it.Owner, it.Line = e, e.Request.Model+"\x00"+e.Request.Only
+	it.Owner = e
 	cost, known, err := l.look(now, e)
 	if err == nil && !l.Waits(it) {
 		var d *sched.Decision
@@ -88,16 +94,7 @@ func (l *Line) Enter(now time.Time, e *Entry, chance float64) (waits bool, err e
 		}
 		err = &sched.ErrNoRoom{Model: e.Request.Model, Cost: cost}
 	}
-	var full *sched.ErrNoRoom
-	var nobody *sched.ErrNoWorker
-	switch {
-	case errors.As(err, &full):
-		it.Prefill, it.Seconds = full.Cost.Prefill, full.Cost.Seconds()
-	case errors.As(err, &nobody) && l.o.Hold > 0:
-		if it.WaitMax == 0 || it.WaitMax > l.o.Hold {
-			it.WaitMax = l.o.Hold
-		}
-	default:
+	if !l.worthIt(it, err) {
 		return false, err
 	}
 	if err := l.Push(now, it, chance); err != nil {
@@ -106,12 +103,38 @@ func (l *Line) Enter(now time.Time, e *Entry, chance float64) (waits bool, err e
 	return true, nil
 }
 
-// look says whether a request is heavy. Most are told from that by their length alone; only for those that might be, their price is worked
+// lineOf names the line that a request waits in: those in it could take the same room.
+func lineOf(req *sched.Request) string { return req.Model + "\x00" + req.Only }
+
+// worthIt says whether waiting may mend why a request was not placed, and tells the item what it then needs to know.
+func (l *Line) worthIt(it *flow.Item, err error) bool {
+	var full *sched.ErrNoRoom
+	var nobody *sched.ErrNoWorker
+	switch {
+	case errors.As(err, &full):
+		it.Prefill, it.Seconds = full.Cost.Prefill, full.Cost.Seconds()
+		return true
+	case errors.As(err, &nobody) && l.o.Hold > 0:
+		if it.WaitMax == 0 || it.WaitMax > l.o.Hold {
+			it.WaitMax = l.o.Hold
+		}
+		return true
+	}
+	return false
+}
+
+// look says whether a request is heavy, and which line is its own. Most are told from that by their length alone; only for those that might be, their price is worked
 // out, in which what is cached counts.
 func (l *Line) look(now time.Time, e *Entry) (cost sched.Cost, known bool, err error) {
 	it := &e.Item
-	spread := l.prefill[it.Line]
-	if spread == nil || !l.o.Heavy.Heavy(l.rough[it.Line]*float64(e.Request.PromptTokens), spread) {
+	defer func() {
+		if it.Line = e.spread; l.Route != nil {
+			it.Line = l.Route(now, e)
+		}
+	}()
+	e.spread = lineOf(e.Request) + e.Among
+	spread := l.prefill[e.spread]
+	if spread == nil || !l.o.Heavy.Heavy(l.rough[e.spread]*float64(e.Request.PromptTokens), spread) {
 		return cost, false, nil
 	}
 	if cost, err = l.sched.Price(now, *e.Request); err != nil {
@@ -130,18 +153,18 @@ func (l *Line) took(e *Entry, d *sched.Decision) {
 	it := &e.Item
 	it.Prefill, it.Seconds = d.Cost.Prefill, d.Cost.Seconds()
 	e.uncached, e.output = float64(e.Request.PromptTokens-d.MatchedTokens), d.OutputTokens
-	spread := l.prefill[it.Line]
+	spread := l.prefill[e.spread]
 	if spread == nil {
 		if len(l.prefill) >= linesKept {
 			clear(l.prefill)
 			clear(l.rough)
 		}
 		spread = &flow.Spread{}
-		l.prefill[it.Line] = spread
+		l.prefill[e.spread] = spread
 	}
 	spread.Add(d.Cost.Prefill)
 	if e.uncached > 0 {
-		l.rough[it.Line] = max(l.rough[it.Line]*0.999, d.Cost.Prefill/e.uncached)
+		l.rough[e.spread] = max(l.rough[e.spread]*0.999, d.Cost.Prefill/e.uncached)
 	}
 }
 

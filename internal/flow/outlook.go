@@ -1,0 +1,33 @@
+package flow
+
+import "time"
+
+// Outlook is what would become of an item that came now.
+type Outlook struct {
+	Refusal *Refusal // nil: it might wait, unless it is shed
+	Shed    float64  // how likely it would be refused by chance, 0 to 1
+	Before  int      // that wait now and would go first
+	Wait    time.Duration
+	Known   bool          // Wait is: somebody had a turn in the line before
+	Most    time.Duration // it might wait
+}
+
+// Outlook says what Push would of a copy of an item, and keeps nothing of it.
+func (q *Queue) Outlook(now time.Time, it Item) (o Outlook) {
+	q.prepare(now, &it)
+	q.seq--
+	l := q.lines[it.Line]
+	if l == nil {
+		l = newLine(it.Line, len(q.o.Classes))
+	}
+	o.Most = it.leaves.Sub(now)
+	if _, part := q.shedding(&it); part > 0 {
+		o.Shed = min(part, 1)
+	}
+	const never = 2 // no chance is so high
+	if o.Refusal = q.mayWait(now, l, &it, never); o.Refusal == nil {
+		o.Before = l.ahead(q.classOf(&it), &it).requests
+		o.Wait, o.Known = q.wait(now, l, &it)
+	}
+	return o
+}
