@@ -65,14 +65,16 @@ func adminMethods(mux *http.ServeMux, q *http.Request) (takes []string) {
 
 func (r *router) postWorker(w http.ResponseWriter, q *http.Request) {
 	var in struct {
-		URL         string `json:"url"`
-		ID          string `json:"id"`
-		Key         string `json:"key"`
-		InFlightMax int    `json:"in_flight_max"`
-		Model       string `json:"model"`
-		Ranks       int    `json:"ranks"`
-		GPUMetrics  string `json:"gpu_metrics"`
-		GPUs        string `json:"gpus"`
+		URL         string   `json:"url"`
+		ID          string   `json:"id"`
+		Key         string   `json:"key"`
+		InFlightMax int      `json:"in_flight_max"`
+		Model       string   `json:"model"`
+		Ranks       int      `json:"ranks"`
+		GPUMetrics  string   `json:"gpu_metrics"`
+		GPUs        string   `json:"gpus"`
+		Pool        string   `json:"pool"`
+		Labels      []string `json:"labels"`
 	}
 	if err := readJSON(w, q, &in); err != nil {
 		refuse(w, http.StatusBadRequest, err.Error())
@@ -81,6 +83,7 @@ func (r *router) postWorker(w http.ResponseWriter, q *http.Request) {
 	checked := config.WorkerAt(in.URL)
 	checked.Key, checked.InFlightMax, checked.Model = config.Secret(in.Key), in.InFlightMax, in.Model
 	checked.Ranks, checked.GPUMetrics, checked.GPUs = in.Ranks, in.GPUMetrics, in.GPUs
+	checked.Pool, checked.Labels = in.Pool, in.Labels
 	if in.ID != "" {
 		checked.ID = in.ID
 	}
@@ -178,6 +181,9 @@ type routerState struct {
 	EventIndex  eventState     `json:"event_index"`
 	Models      []render.State `json:"models"`
 	DecisionLog *logState      `json:"decision_log,omitempty"`
+	Queue       *queueState    `json:"queue,omitempty"`
+	Tenants     []tenantState  `json:"tenants,omitempty"`
+	Pools       []poolState    `json:"pools,omitempty"`
 	Workers     []workerState  `json:"workers"`
 }
 
@@ -202,6 +208,7 @@ type workerState struct {
 	Engine          string   `json:"engine"`
 	Version         string   `json:"version"`
 	Models          []string `json:"models"`
+	Pools           []string `json:"pools,omitempty"`
 	ContextMax      int      `json:"context_max"`
 	SlotsMax        int      `json:"slots_max"`
 	KVTokensMax     int      `json:"kv_tokens_max"`
@@ -232,6 +239,7 @@ func (r *router) state() routerState {
 	s := routerState{Version: version, Started: r.started, Policy: r.gate.Policy(), Running: r.proxy.Running(), SeedPrint: r.seed.Fingerprint(), Workers: []workerState{}}
 	modes := r.exact.modes()
 	s.EventIndex, s.Models = r.exact.state()
+	s.Queue, s.Tenants, s.Pools = r.queueNow(), r.tenantsNow(), r.poolsNow()
 	r.gate.View(func(v gate.View) {
 		x := v.Index.Stats()
 		s.Index = indexState{x.Bytes, x.BytesMax, x.Blocks, x.Evictions}
@@ -240,7 +248,7 @@ func (r *router) state() routerState {
 			if w.Slot < len(x.PerSlot) {
 				state.AssumedBytes, state.AssumedBytesMax = x.PerSlot[w.Slot].CachedBytes, x.PerSlot[w.Slot].CapacityBytes
 			}
-			state.Cache = cacheMode(modes, w)
+			state.Cache, state.Pools = cacheMode(modes, w), v.PoolsOf(w)
 			s.Workers = append(s.Workers, state)
 		}
 	})

@@ -37,6 +37,7 @@ func (r *router) settled(f *proxy.Facts) {
 	model.Request(f.API.String(), string(f.Outcome))
 	r.countUsage(f)
 	r.exact.settled(f)
+	r.waited(f)
 	if f.Outcome == proxy.OutcomeCancelled {
 		m.Cancellations.Inc()
 	}
@@ -110,6 +111,12 @@ func (r *router) logAccess(f *proxy.Facts) {
 	if !f.FirstToken.IsZero() {
 		attrs = append(attrs, "ttft_seconds", f.FirstToken.Sub(f.Started).Seconds())
 	}
+	if f.Class != "" {
+		attrs = append(attrs, "class", f.Class, "waited_seconds", f.Waited.Seconds())
+	}
+	if f.Refused != "" {
+		attrs = append(attrs, "refused", f.Refused)
+	}
 	if f.Error != "" {
 		attrs = append(attrs, "error", f.Error)
 	}
@@ -123,6 +130,8 @@ func (r *router) logDecision(f *proxy.Facts) {
 	if f.Session != 0 {
 		d.Session = fmt.Sprintf("%016x", f.Session)
 	}
+	d.Class, d.WaitedSeconds, d.Refused = f.Class, f.Waited.Seconds(), f.Refused
+	d.PrefillSecondsEst, d.DecodeSecondsEst, d.OutputTokensEst = f.Decision.Cost.Prefill, f.Decision.Cost.Decode, f.Decision.OutputTokens
 	d.PromptBytes, d.PromptTokensEst, d.MaxTokens = f.TextBytes, f.PromptTokens, f.MaxTokens
 	d.PromptTokens, d.CompletionTokens, d.CachedTokens = f.Usage.PromptTokens, f.Usage.CompletionTokens, f.Usage.CachedTokens
 	d.Metered, d.CachedReported = f.Usage.HasPrompt, f.Usage.HasCached
@@ -130,6 +139,7 @@ func (r *router) logDecision(f *proxy.Facts) {
 	d.CachedTokensEst, d.BestMatchedTokens, d.StreamedTokenCount = f.Decision.MatchedTokens, f.Decision.BestMatchedTokens, f.Tokens
 	declog.SetKeys(d, f.Chain.Keys)
 	d.Policy, d.Relaxed, d.Reason = f.Decision.Policy, f.Decision.Relaxed, f.Decision.Reason
+	d.Pool, d.PoolWhy = f.Pool.Name, f.Pool.Why
 	if w := f.Decision.Worker; w != nil {
 		d.Worker, d.Hit = w.ID, f.Decision.Hit.String()
 	}
@@ -158,6 +168,8 @@ func (r *router) logDecision(f *proxy.Facts) {
 // collect fills in the state of the moment for a scrape of the metrics.
 func (r *router) collect(s *metrics.State) {
 	view := r.exact.collect(s)
+	r.collectQueue(s)
+	r.collectChoices(s)
 	r.gate.View(func(v gate.View) {
 		for _, w := range v.Workers {
 			load, state := w.Load(v.Now), metrics.WorkerState{ID: w.ID, State: w.State()}

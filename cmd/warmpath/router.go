@@ -23,6 +23,7 @@ import (
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/metrics"
+	"github.com/warmpath/warmpath/internal/pools"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/prompt"
 	"github.com/warmpath/warmpath/internal/proxy"
@@ -37,6 +38,7 @@ type router struct {
 	gate      *gate.Gate
 	proxy     *proxy.Proxy
 	desk      *admission.Desk
+	pools     *pools.Set // nil: none
 	keyer     *prompt.Keyer
 	metrics   *metrics.Set
 	telemetry *telemetry.Manager
@@ -131,7 +133,13 @@ func (r *router) wire() error {
 	}
 	r.metrics = metrics.New(r.collect)
 	built := thisBuild()
+	for _, class := range c.Queue.ClassNames() {
+		r.metrics.KnowClass(class)
+	}
 	r.metrics.Build(built.Version, built.Commit, built.Go)
+	if err := r.wirePools(); err != nil {
+		return err
+	}
 	r.exact = r.wireExact()
 	o := proxy.DefaultOptions()
 	o.BodyBytesMax, o.RetriesMax, o.InjectUsage, o.ExplainHeaders = int64(c.BodyBytesMax), c.RetriesMax, c.InjectUsage, c.ExplainHeaders

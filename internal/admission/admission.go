@@ -53,11 +53,12 @@ type Desk struct {
 
 // Guest is one request at the desk. Its memory serves the next one.
 type Guest struct {
-	Tenant  string
-	Class   int
-	Weight  float64
-	Timeout time.Duration // the client's own, 0 none
-	Known   bool          // the tenant was told by a key, which is not for engines
+	Tenant    string
+	Class     int
+	ClassName string
+	Weight    float64
+	Timeout   time.Duration // the client's own, 0 none
+	Known     bool          // the tenant was told by a key, which is not for engines
 
 	who    *tenant.Tenant
 	ticket tenant.Ticket
@@ -97,6 +98,12 @@ func (d *Desk) Replace(now time.Time, t *tenant.Table) error {
 
 // Enter finds out who asks, and what for. Errors are the client's mistake.
 func (d *Desk) Enter(now time.Time, in header.Fields, g *Guest) error {
+	err := d.enter(now, in, g)
+	g.ClassName = d.o.Classes[g.Class]
+	return err
+}
+
+func (d *Desk) enter(now time.Time, in header.Fields, g *Guest) error {
 	*g = Guest{Class: d.class, Weight: 1}
 	var err error
 	if text := in.Get(HeaderTimeout); text != "" {
@@ -150,12 +157,15 @@ func keyOf(in header.Fields) string {
 	return in.Get("X-Api-Key")
 }
 
+// Least says whether a request is of the least urgent of several classes.
+func (d *Desk) Least(g *Guest) bool { return len(d.o.Classes) > 1 && g.Class == len(d.o.Classes)-1 }
+
 // Begin lets a request in that is expected to use so much, or says which limit keeps it out. Nothing is counted then.
 func (d *Desk) Begin(now time.Time, g *Guest, model string, expected tenant.Use) error {
 	if g.who == nil {
 		return nil
 	}
-	if model != "" && !g.who.MayUse(model) {
+	if model != "" && !g.MayUse(model) {
 		return ErrModel
 	}
 	d.mu.Lock()
@@ -173,16 +183,14 @@ func (d *Desk) End(now time.Time, g *Guest, ran bool, used tenant.Use) {
 	d.book.End(now, &g.ticket, ran, used)
 }
 
+// MayUse says whether whoever asks may use a model.
+func (g *Guest) MayUse(model string) bool { return g.who == nil || g.who.MayUse(model) }
+
 // Sees says whether whoever asks may see a model in a list; err is that of Enter.
 func (d *Desk) Sees(now time.Time, in header.Fields) (may func(model string) bool, err error) {
 	var g Guest
-	if err := d.Enter(now, in, &g); err != nil && g.who == nil && d.book != nil {
-		return nil, err
-	}
-	if g.who == nil {
-		return func(string) bool { return true }, nil
-	}
-	return g.who.MayUse, nil
+	err = d.Enter(now, in, &g)
+	return g.MayUse, err
 }
 
 // Stats are the tenants' accounts; none where nobody is asked.

@@ -29,6 +29,7 @@ type Record struct {
 	Model   string `json:"model,omitempty"`
 	Adapter string `json:"adapter,omitempty"`
 	Tenant  string `json:"tenant,omitempty"`
+	Class   string `json:"class,omitempty"`   // of the queue
 	Session string `json:"session,omitempty"` // hash of the session hint, hex
 	Stream  bool   `json:"stream,omitempty"`
 
@@ -50,6 +51,9 @@ type Record struct {
 	Blocks    []Run `json:"blocks,omitempty"` // made from the keys given to SetKeys
 	BlocksCut bool  `json:"blocks_cut,omitempty"`
 
+	Pool    string `json:"pool,omitempty"` // of workers that it was placed in; any: in none
+	PoolWhy string `json:"pool_why,omitempty"`
+
 	Policy  string `json:"policy,omitempty"`
 	Rows    []Row  `json:"rows,omitempty"` // the best 8, the chosen one first
 	Worker  string `json:"worker,omitempty"`
@@ -58,12 +62,18 @@ type Record struct {
 	Reason  string `json:"reason,omitempty"`
 	Tries   []Try  `json:"tries,omitempty"` // attempts that failed before the last one
 
+	PrefillSecondsEst float64 `json:"prefill_seconds_est,omitempty"` // engine time it was expected to take on the chosen worker
+	DecodeSecondsEst  float64 `json:"decode_seconds_est,omitempty"`
+	OutputTokensEst   float64 `json:"output_tokens_est,omitempty"`
+
 	Outcome string `json:"outcome,omitempty"`
-	Status  int    `json:"status,omitempty"` // HTTP status the client saw
+	Refused string `json:"refused,omitempty"` // why it might not wait, or which limit kept it out
+	Status  int    `json:"status,omitempty"`  // HTTP status the client saw
 	Error   string `json:"error,omitempty"`
 
 	DecisionSeconds float64 `json:"decision_seconds,omitempty"`
-	QueueSeconds    float64 `json:"queue_seconds,omitempty"` // arrival to dispatch
+	QueueSeconds    float64 `json:"queue_seconds,omitempty"`  // arrival to dispatch
+	WaitedSeconds   float64 `json:"waited_seconds,omitempty"` // of these, for room on a worker
 	TTFTSeconds     float64 `json:"ttft_seconds,omitempty"`
 	E2ESeconds      float64 `json:"e2e_seconds,omitempty"`
 	ITLP50Seconds   float64 `json:"itl_p50_seconds,omitempty"`
@@ -108,10 +118,10 @@ const (
 
 // bound cuts a record to its bounds: models, tenants and errors are other people's words.
 func (r *Record) bound() {
-	for _, s := range []*string{&r.ID, &r.API, &r.Model, &r.Adapter, &r.Tenant, &r.Session, &r.Policy, &r.Worker, &r.Hit, &r.Relaxed, &r.Outcome} {
+	for _, s := range []*string{&r.ID, &r.API, &r.Model, &r.Adapter, &r.Tenant, &r.Class, &r.Refused, &r.Session, &r.Policy, &r.Pool, &r.Worker, &r.Hit, &r.Relaxed, &r.Outcome} {
 		*s = (*s)[:min(len(*s), stringBytesMax)]
 	}
-	for _, s := range []*string{&r.Reason, &r.Error} {
+	for _, s := range []*string{&r.Reason, &r.Error, &r.PoolWhy} {
 		*s = (*s)[:min(len(*s), reasonBytesMax)]
 	}
 	r.Rows = r.Rows[:min(len(r.Rows), rowsMax)]

@@ -60,6 +60,24 @@ func (g *Gate) Models() []Model {
 	return all
 }
 
+// ModelList is /v1/models as OpenAI's and Anthropic's clients both read it.
+type ModelList struct {
+	Object  string  `json:"object"`
+	Data    []Model `json:"data"`
+	HasMore bool    `json:"has_more"`
+	FirstID string  `json:"first_id,omitempty"`
+	LastID  string  `json:"last_id,omitempty"`
+}
+
+// List is of models in their order.
+func List(models []Model) ModelList {
+	l := ModelList{Object: "list", Data: models}
+	if n := len(models); n > 0 {
+		l.FirstID, l.LastID = models[0].ID, models[n-1].ID
+	}
+	return l
+}
+
 // Names lists at most so many models by their names.
 func Names(models []Model, most int) string {
 	names := make([]string, 0, len(models))

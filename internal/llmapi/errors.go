@@ -44,6 +44,7 @@ const (
 
 // ErrorBody is a whole error reply (application/json) in the caller's dialect. kind is one of the Kind constants;
 // param names the offending field, "" for none (Anthropic has no place for it).
+// The reasons of a queue are kinds too: OpenAI's clients find them as the code, Anthropic's as what goes with the status.
 func ErrorBody(d Dialect, status int, kind, message, param string) []byte {
 	if d == Anthropic {
 		return fmt.Appendf(nil, `{"type":"error","error":{"type":%s,"message":%s}}`, quote(anthropicType(kind, status)), quote(message))
@@ -77,6 +78,9 @@ var openAITypes = map[string][2]string{
 	KindOverloaded: {"server_error", "overloaded"},
 	KindTimeout:    {"server_error", "timeout"},
 	KindUpstream:   {"server_error", "upstream_error"},
+
+	"queue_full": {"server_error", "queue_full"}, "tenant_share": {"server_error", "tenant_share"}, "shed": {"server_error", "shed"},
+	"deadline": {"server_error", "deadline"}, "queue_timeout": {"server_error", "queue_timeout"},
 }
 
 // openAIType maps a kind to OpenAI's type and code; no kind goes by its status, an unknown one is a type of its own.

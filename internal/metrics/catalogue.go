@@ -25,6 +25,7 @@ var (
 	ttftBuckets     = []float64{.01, .025, .05, .1, .2, .35, .5, .75, 1, 1.5, 2.5, 5, 10, 20, 40, 80, 160}
 	itlBuckets      = []float64{.002, .005, .0075, .01, .015, .02, .03, .04, .06, .08, .12, .2, .35, .5, 1, 2.5, 10}
 	e2eBuckets      = []float64{.05, .1, .25, .5, 1, 2, 3.5, 5, 7.5, 10, 15, 25, 40, 60, 120, 300, 900}
+	waitBuckets     = []float64{.001, .005, .02, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640}
 	decisionBuckets = []float64{2e-6, 5e-6, 1e-5, 2e-5, 4e-5, 8e-5, 1.5e-4, 3e-4, 6e-4, 1.2e-3, 2.5e-3, 5e-3, .02, .1}
 )
 
@@ -45,6 +46,10 @@ var (
 	tokenSources  = []string{"exact", "told", "unknown"}
 	questionKinds = []string{"asked", "cached", "late", "failed", "full"}
 	lossCauses    = []string{"not_there", "untold", "mis_keyed", "mis_routed"}
+
+	queueEnds    = []string{"passed", "placed", "left", "timed_out"}
+	refusals     = []string{"queue_full", "tenant_share", "shed", "deadline"}
+	tenantLimits = []string{"in_flight", "requests_per_minute", "tokens_per_minute", "spend_per_day"}
 )
 
 // catalogue is every family, in the order of the page. docs/METRICS.md is made of it; a test holds them together.
@@ -169,6 +174,38 @@ var catalogue = []family{
 		help: "Requests whose prompt, by its tokens, is not as long as the worker says: its tokenizer or template is another."},
 	{name: "warmpath_truth_lost_tokens_total", kind: kindCounter, unit: "tokens", labels: []string{"worker", "cause"},
 		help: "Tokens by why prediction and report differ, or a cache elsewhere was passed by. cause: not_there (promised and gone: evicted early, or events lost); untold (cached and not foretold); mis_keyed (our prompt is not the worker's: tokens, template, adapter or salt differ); mis_routed (another worker had more)."},
+	{name: "warmpath_queue_waiting_requests", kind: kindGauge, unit: "requests", labels: []string{"class"},
+		help: "Requests that wait here for room on a worker."},
+	{name: "warmpath_queue_waiting_heavy_requests", kind: kindGauge, unit: "requests", labels: []string{"class"},
+		help: "Of these, those whose prefill is out of all proportion: they wait for one of few lanes."},
+	{name: "warmpath_queue_oldest_seconds", kind: kindGauge, unit: "seconds", labels: []string{"class"},
+		help: "How long the request has waited that waits longest; 0 when none does."},
+	{name: "warmpath_queue_work_seconds", kind: kindGauge, unit: "seconds", labels: []string{"class"},
+		help: "Engine time that what waits is expected to take."},
+	{name: "warmpath_queue_bytes", kind: kindGauge, unit: "bytes",
+		help: "Bodies of requests that wait."},
+	{name: "warmpath_queue_fill_ratio", kind: kindGauge, unit: "0 to 1",
+		help: "Share of the queue's bounds (requests, bytes, work) that is taken, by the nearest one."},
+	{name: "warmpath_queue_requests_total", kind: kindCounter, unit: "requests", labels: []string{"class", "result"},
+		help: "What became of requests before a worker had them. result: passed (placed at once), placed (after waiting), left (the client did, while it waited), timed_out."},
+	{name: "warmpath_queue_refused_total", kind: kindCounter, unit: "requests", labels: []string{"class", "reason"},
+		help: "Requests that might not wait. reason: queue_full (a bound of the queue, or the class' ceiling), tenant_share (the tenant holds its part of the queue), shed (by chance, as the class nears its ceiling), deadline (it could not have started in time)."},
+	{name: "warmpath_queue_wait_seconds", kind: kindHistogram, unit: "seconds", labels: []string{"class"}, buckets: waitBuckets,
+		help: "How long requests waited for room: 0 for those placed at once; those that timed out or left are in it too, those refused at once are not."},
+	{name: "warmpath_tenant_inflight_requests", kind: kindGauge, unit: "requests", labels: []string{"tenant"},
+		help: "A tenant's requests inside, waiting ones too. Where no keys are asked for there are no tenants."},
+	{name: "warmpath_tenant_tokens_last_minute", kind: kindGauge, unit: "tokens", labels: []string{"tenant"},
+		help: "Tokens of prompts and answers that count against the tenant's limit, those reserved for requests under way included."},
+	{name: "warmpath_tenant_requests_total", kind: kindCounter, unit: "requests", labels: []string{"tenant"},
+		help: "Requests of a tenant that ran to their end, whatever that was. Those that never ran count for nothing."},
+	{name: "warmpath_tenant_refused_total", kind: kindCounter, unit: "requests", labels: []string{"tenant", "limit"},
+		help: "Requests that a limit of the tenant kept out. limit: in_flight, requests_per_minute, tokens_per_minute, spend_per_day."},
+	{name: "warmpath_pool_workers", kind: kindGauge, unit: "workers", labels: []string{"pool"},
+		help: "Workers of a pool that are up. pool is a configured one; any: those in none."},
+	{name: "warmpath_pool_requests_total", kind: kindCounter, unit: "requests", labels: []string{"pool", "way"},
+		help: "Placements on a pool's workers, retries included. way: sent (by a rule, by default_pool or by heavy_pool), spilled (from a pool where the wait was too long)."},
+	{name: "warmpath_model_choices_total", kind: kindCounter, unit: "requests", labels: []string{"model", "served", "reason"},
+		help: "What virtual models stood for. model: the virtual one that was asked for; served: the one chosen; reason: only, cheapest, stayed, split, first, fallback."},
 	{name: "warmpath_decision_log_records_total", kind: kindCounter, unit: "records",
 		help: "Records written to the decision log."},
 	{name: "warmpath_decision_log_drops_total", kind: kindCounter, unit: "records",
@@ -189,7 +226,7 @@ func familyNamed(name string) family {
 func Markdown() string {
 	var b strings.Builder
 	b.WriteString("# Metrics\n\nServed on the admin port at `/metrics`, in the Prometheus text format. Made from the catalogue in `internal/metrics/catalogue.go` by `go generate ./internal/metrics`.\n\n")
-	b.WriteString("Labels are bounded: `model` takes the names that engines announce or the configuration gives, everything else counts as `other`;\n`worker` is a worker's id, and its series go when the worker goes. Counters of a removed worker are not kept.\n\n")
+	b.WriteString("Labels are bounded: `model` takes the names that engines announce or the configuration gives, everything else counts as `other`;\n`worker` is a worker's id, and its series go when the worker goes. Counters of a removed worker are not kept.\n`class` is one of the queue's classes; `tenant` a name in the file of tenants, never one that a client writes: past 1,024 they count as `other`.\n\n")
 	b.WriteString("| metric | type | unit | labels | meaning |\n|---|---|---|---|---|\n")
 	for _, f := range catalogue {
 		labels := "-"

@@ -13,6 +13,7 @@ const Other = "other"
 const (
 	modelsMax  = 256
 	workersMax = 1024
+	classesMax = 64
 )
 
 // handles resolves names to handles: a read is one atomic load and one map look-up. Names are added rarely, under mu, by

@@ -75,8 +75,11 @@ func full() *Set {
 		s.Workers = []WorkerState{{ID: "a", State: "ready", HasRunning: true, HasWaiting: true, HasKVUsage: true, HasTelemetryAge: true, HasSignals: true, HasGPU: true, HasGPUMemory: true,
 			Events: &EventsState{}, Truth: &TruthState{}}}
 		s.TokenModes = []TokenMode{{Model: "m"}}
+		s.Queue, s.Tenants = &QueueState{Classes: []ClassState{{Class: "standard"}}}, []TenantState{{Tenant: "search"}}
 	})
 	s.KnowModel("m")
+	s.KnowClass("standard")
+	s.Waited("standard").Observe(time.Millisecond)
 	s.Model("m").Request("chat", "succeeded")
 	l := s.Model("m").Latency("hit")
 	l.TTFT.Observe(time.Millisecond)

@@ -14,6 +14,11 @@ type State struct {
 
 	TokenModes []TokenMode
 	EventIndex EventIndex
+
+	Queue   *QueueState // nil: nothing waits here
+	Pools   []PoolState
+	Choices []ChoiceState
+	Tenants []TenantState // none: nobody is asked for a key
 }
 
 // WorkerState is one worker at the moment of a scrape.
@@ -52,12 +57,16 @@ var stateFamilies = []string{
 	"warmpath_index_bytes", "warmpath_index_bytes_max", "warmpath_index_blocks", "warmpath_index_evictions_total",
 	"warmpath_decision_log_records_total", "warmpath_decision_log_drops_total",
 	"warmpath_token_mode", "warmpath_token_requests_total", "warmpath_token_checks_total", "warmpath_token_mismatches_total", "warmpath_token_questions_total",
+	"warmpath_pool_workers", "warmpath_pool_requests_total", "warmpath_model_choices_total",
 	"warmpath_events_state", "warmpath_events_messages_total", "warmpath_events_blocks_total", "warmpath_events_troubles_total",
 	"warmpath_events_worker_blocks", "warmpath_events_index_blocks", "warmpath_events_index_memberships", "warmpath_events_index_bytes",
 	"warmpath_events_index_bytes_max", "warmpath_events_index_evictions_total",
 	"warmpath_truth_requests_total", "warmpath_truth_right_total", "warmpath_truth_predicted_tokens_total", "warmpath_truth_reported_tokens_total",
 	"warmpath_truth_error_tokens_total", "warmpath_truth_bias_tokens", "warmpath_truth_trust_ratio", "warmpath_truth_trusted",
 	"warmpath_truth_prompts_differ_total", "warmpath_truth_lost_tokens_total",
+	"warmpath_queue_waiting_requests", "warmpath_queue_waiting_heavy_requests", "warmpath_queue_oldest_seconds", "warmpath_queue_work_seconds",
+	"warmpath_queue_bytes", "warmpath_queue_fill_ratio", "warmpath_queue_requests_total", "warmpath_queue_refused_total",
+	"warmpath_tenant_inflight_requests", "warmpath_tenant_tokens_last_minute", "warmpath_tenant_requests_total", "warmpath_tenant_refused_total",
 }
 
 func newStateCollector(collect func(*State), label func(model string) string) *stateCollector {
@@ -95,6 +104,9 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	emit("warmpath_decision_log_drops_total", float64(s.DecisionLogDrops))
 	emitEventIndex(emit, &s.EventIndex)
 	emitTokenModes(emit, s.TokenModes, c.label)
+	emitQueue(emit, s.Queue)
+	emitTenants(emit, s.Tenants)
+	emitChoices(emit, s.Pools, s.Choices)
 	seen := make(map[string]bool, len(s.Workers))
 	for i := range s.Workers {
 		w := &s.Workers[i]

@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/admission"
 	"github.com/warmpath/warmpath/internal/flow"
+	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/tenant"
@@ -15,22 +16,36 @@ import (
 
 // enter finds out who asks, before the body is taken in.
 func (x *exchange) enter() error {
-	err := x.p.desk.Enter(x.facts.Started, x.in, &x.guest)
-	switch {
-	case errors.Is(err, tenant.ErrNoKey), errors.Is(err, tenant.ErrKey):
-		x.w.Header().Set("WWW-Authenticate", "Bearer")
-		return &failure{status: http.StatusUnauthorized, kind: llmapi.KindAuth, message: err.Error(), outcome: OutcomeClientError}
-	case err != nil:
-		return badRequest("", "%s", err.Error())
+	if err := x.p.desk.Enter(x.facts.Started, x.in, &x.guest); err != nil {
+		return stranger(x.w, err)
 	}
+	x.facts.Class = x.guest.ClassName
 	return nil
+}
+
+// stranger shapes why nobody knows who asks.
+func stranger(w http.ResponseWriter, err error) *failure {
+	if errors.Is(err, tenant.ErrNoKey) || errors.Is(err, tenant.ErrKey) {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		return &failure{status: http.StatusUnauthorized, kind: llmapi.KindAuth, message: err.Error(), outcome: OutcomeClientError}
+	}
+	return badRequest("", "%s", err.Error())
+}
+
+// expected is what the request will use of its tenant's limits: its prompt, and its answer as long as it may get or, where it does not say,
+// as such answers are.
+func (x *exchange) expected() tenant.Use {
+	answer := x.want.MaxTokens
+	if answer == 0 && x.guest.Known && x.want.Generates {
+		answer = x.p.gate.Expect(x.want.Model, x.want.Tenant)
+	}
+	return tenant.Use{Tokens: x.want.PromptTokens + answer*max(1, x.req.N)}
 }
 
 // admit has a worker chosen and reserved that this request has not tried, as soon as there is one with room.
 func (x *exchange) admit() error {
 	if x.facts.Tries == 0 {
-		expected := tenant.Use{Tokens: x.want.PromptTokens + x.want.MaxTokens}
-		if err := x.p.desk.Begin(x.facts.Started, &x.guest, x.want.Model, expected); err != nil {
+		if err := x.p.desk.Begin(x.facts.keyed, &x.guest, x.want.Model, x.expected()); err != nil {
 			return x.placeFailure(err)
 		}
 	}
@@ -38,14 +53,7 @@ func (x *exchange) admit() error {
 	if began.IsZero() {
 		began = x.p.now()
 	}
-	w, g := &x.wait, &x.guest
-	w.Item = flow.Item{Tenant: g.Tenant, Class: g.Class, Weight: g.Weight, Bytes: int64(len(x.body))}
-	if g.Timeout > 0 {
-		w.Item.StartBy = x.facts.Started.Add(g.Timeout)
-	}
-	if w.Again = nil; len(x.want.Known) > 0 {
-		w.Again = x.known.Again
-	}
+	w := x.waiting()
 	a := x.attempt()
 	err := x.p.gate.Enter(x.ctx, &a.Attempt, &x.want, w)
 	took := x.p.now().Sub(began) - w.Waited
@@ -58,8 +66,22 @@ func (x *exchange) admit() error {
 	}
 	x.try = a
 	x.want.Tried = append(x.want.Tried, a.Worker)
-	x.facts.Decision, x.facts.Tries, x.facts.Placed = a.Decision, x.facts.Tries+1, a.Began
+	x.facts.Decision, x.facts.Pool, x.facts.Tries, x.facts.Placed = a.Decision, a.Pool, x.facts.Tries+1, a.Began
 	return nil
+}
+
+// waiting is what the gate wants to know should the request have to wait.
+func (x *exchange) waiting() *gate.Wait {
+	w, g := &x.wait, &x.guest
+	w.Item = flow.Item{Tenant: g.Tenant, Class: g.Class, Weight: g.Weight, Bytes: int64(len(x.body))}
+	if g.Timeout > 0 {
+		w.Item.StartBy = x.facts.Started.Add(g.Timeout)
+	}
+	w.Needs, w.BestEffort = x.req.Needs, x.p.desk.Least(g)
+	if w.Again = nil; len(x.want.Known) > 0 {
+		w.Again = x.known.Again
+	}
+	return w
 }
 
 // placeFailure shapes why no worker could be chosen.
@@ -77,9 +99,13 @@ func (x *exchange) placeFailure(err error) *failure {
 	case errors.As(err, &long):
 		f = &failure{status: http.StatusBadRequest, kind: llmapi.KindContext, param: "messages", message: err.Error(), outcome: OutcomeClientError}
 	case errors.As(err, &limit):
-		f = &failure{status: http.StatusTooManyRequests, kind: llmapi.KindRateLimit, message: err.Error(), retryAfter: limit.After, outcome: OutcomeClientError}
+		f = &failure{status: http.StatusTooManyRequests, kind: llmapi.KindRateLimit, message: err.Error(), outcome: OutcomeClientError}
+		if x.facts.Refused = limit.Limit; !limit.Never {
+			f.retryAfter = max(limit.After, time.Second)
+		}
 	case errors.As(err, &queued):
 		x.facts.Refused, f.retryAfter = string(queued.Reason), max(queued.After, time.Second)
+		f.kind = x.facts.Refused
 		if x.dialect == llmapi.Anthropic {
 			f.status = statusOverloaded
 		}
@@ -94,14 +120,27 @@ const statusOverloaded = 529
 
 // leave settles what the request counted for at the desk.
 func (x *exchange) leave() {
-	u := &x.facts.Usage
-	used := tenant.Use{Tokens: u.PromptTokens + u.CompletionTokens}
-	if ran := x.facts.Tries > 0 && x.facts.Outcome != OutcomeNoWorker; ran && !u.HasPrompt {
-		used.Tokens = x.facts.PromptTokens + x.facts.Tokens
-		x.p.desk.End(x.facts.Ended, &x.guest, true, used)
-	} else {
-		x.p.desk.End(x.facts.Ended, &x.guest, ran, used)
+	f := &x.facts
+	used := tenant.Use{Tokens: f.Usage.PromptTokens + f.Usage.CompletionTokens}
+	if !f.Usage.HasPrompt {
+		used.Tokens = f.PromptTokens + f.Tokens
 	}
+	x.p.desk.End(f.Ended, &x.guest, x.ran(), used)
+}
+
+// ran says whether an engine began the request, for all that is known: one that a worker refused has cost nothing, nor has one that failed
+// before a token came of it; what a client left behind was computed.
+func (x *exchange) ran() bool {
+	f := &x.facts
+	switch f.Outcome {
+	case OutcomeSucceeded, OutcomeIncomplete:
+		return true
+	case OutcomeCancelled:
+		return f.Tries > 0
+	case OutcomeFailed:
+		return f.Tokens > 0 || f.Usage.HasPrompt
+	}
+	return false
 }
 
 // giveUp ends a request that no worker answered well: with the last worker's own error reply if there is one, else with what the

@@ -49,7 +49,7 @@ func (x *exchange) key() error {
 
 // onlyModel lets a request without a model through when there is nothing to choose from; it is one for the only model then.
 func (x *exchange) onlyModel() error {
-	models := x.p.gate.Models()
+	models := x.p.models(x.guest.MayUse)
 	if len(models) == 1 {
 		x.want.Model = models[0].ID
 	}

@@ -3,51 +3,48 @@ package proxy
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
+	"strings"
 
+	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/llmapi"
-	"github.com/warmpath/warmpath/internal/sched"
 )
 
-// serveModels answers the merged list of what the fleet serves, in a form that OpenAI's and Anthropic's clients both read.
+// serveModels answers what the fleet serves to whoever asks: the merged list, in a form that OpenAI's and Anthropic's clients both read, or
+// the one model that the path names, whose id may hold slashes. What a tenant may not use does not exist for it.
 func (p *Proxy) serveModels(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set(intake.HeaderRequestID, intake.RequestID(intake.RequestFields(w, r, nil)))
-	list := p.gate.Models()
-	out := map[string]any{"object": "list", "data": list, "has_more": false}
-	if len(list) > 0 {
-		out["first_id"], out["last_id"] = list[0].ID, list[len(list)-1].ID
+	in := intake.RequestFields(w, r, nil)
+	w.Header().Set(intake.HeaderRequestID, intake.RequestID(in))
+	d := llmapi.OpenAI
+	if in.Has("Anthropic-Version") {
+		d = llmapi.Anthropic
+	}
+	may, err := p.desk.Sees(p.now(), in)
+	if err != nil {
+		stranger(w, err).write(w, d)
+		return
+	}
+	list := p.models(may)
+	if id, one := strings.CutPrefix(r.URL.Path, "/v1/models/"); one {
+		if i := slices.IndexFunc(list, func(m gate.Model) bool { return m.ID == id }); i >= 0 {
+			writeJSON(w, list[i])
+			return
+		}
+		(&failure{status: http.StatusNotFound, kind: llmapi.KindModel, param: "model", message: "no worker serves a model " + id}).write(w, d)
+		return
 	}
 	var down intake.Download
 	down.Begin(w, p.o.ClientTimeout)
-	writeJSON(&down, out)
+	writeJSON(&down, gate.List(list))
 }
 
-// serveModel answers one model; its id may hold slashes.
-func (p *Proxy) serveModel(w http.ResponseWriter, r *http.Request, id string) {
-	w.Header().Set(intake.HeaderRequestID, intake.RequestID(intake.RequestFields(w, r, nil)))
-	for _, m := range p.gate.Models() {
-		if m.ID == id {
-			writeJSON(w, m)
-			return
-		}
-	}
-	d := llmapi.OpenAI
-	if intake.RequestFields(w, r, nil).Has("Anthropic-Version") {
-		d = llmapi.Anthropic
-	}
-	(&failure{status: http.StatusNotFound, kind: llmapi.KindModel, param: "model", message: "no worker serves a model " + id}).write(w, d)
+// models are those that somebody may use.
+func (p *Proxy) models(may func(model string) bool) []gate.Model {
+	return slices.DeleteFunc(p.gate.Models(), func(m gate.Model) bool { return !may(m.ID) })
 }
 
 func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	json.NewEncoder(w).Encode(v)
-}
-
-// explain is a decision on one header line.
-func explain(d *sched.Decision) string {
-	line, err := json.Marshal(d)
-	if err != nil {
-		return ""
-	}
-	return string(line)
 }

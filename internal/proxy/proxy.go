@@ -130,10 +130,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodOptions:
 		w.Header().Set("Allow", allowedMethods)
 		w.WriteHeader(http.StatusNoContent)
-	case path == "/v1/models" && reads:
+	case reads && (path == "/v1/models" || strings.HasPrefix(path, "/v1/models/")):
 		p.serveModels(w, r)
-	case strings.HasPrefix(path, "/v1/models/") && reads:
-		p.serveModel(w, r, strings.TrimPrefix(path, "/v1/models/"))
 	default:
 		p.serve(w, r, kind)
 	}
@@ -228,7 +226,7 @@ func (x *exchange) fail(f *failure) {
 	} else if cause != nil {
 		f.outcome = OutcomeCancelled
 	}
-	f.message = clip(f.message)
+	f.message = intake.Clip(f.message)
 	x.facts.Outcome, x.facts.Error, x.facts.ErrorClass = f.outcome, f.message, f.class
 	if !x.flushed {
 		x.facts.Status = f.status

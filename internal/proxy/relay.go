@@ -7,10 +7,8 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"strings"
 
 	"github.com/warmpath/warmpath/internal/fleet"
-	"github.com/warmpath/warmpath/internal/header"
 	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/upstream"
@@ -25,7 +23,7 @@ func (x *exchange) relay(ctx context.Context, res *upstream.Response) error {
 		}
 	}
 	x.held, x.last = nil, nil
-	events := res.Status == http.StatusOK && isEventStream(res.Header)
+	events := res.Status == http.StatusOK && intake.IsEventStream(res.Header)
 	x.events = x.events || events
 	if x.flushed && !events {
 		x.release(fleet.Failed)
@@ -38,16 +36,12 @@ func (x *exchange) relay(ctx context.Context, res *upstream.Response) error {
 	return x.reply(ctx, res)
 }
 
-func isEventStream(h header.Fields) bool {
-	t := h.Get("Content-Type")
-	return len(t) >= 17 && strings.EqualFold(t[:17], "text/event-stream")
-}
-
 // Names of the header fields that only the proxy reads or writes.
 const (
 	headerWorker   = "X-Warmpath-Worker"
 	headerDecision = "X-Warmpath-Decision"
 	headerSession  = "X-Session-Id"
+	headerCost     = "X-Warmpath-Cost"
 )
 
 // writeHead sends the response head. Named is whether the worker may be told: it must be certain to be the one that answers.
@@ -60,8 +54,11 @@ func (x *exchange) writeHead(res *upstream.Response, named bool) {
 	if named {
 		x.room.answer.Add(headerWorker, x.try.Worker.ID)
 		if x.p.o.ExplainHeaders {
-			x.room.answer.Add(headerDecision, explain(&x.try.Decision))
+			x.room.answer.Add(headerDecision, x.try.Explain())
 		}
+	}
+	if (x.guest.Known || x.p.o.ExplainHeaders) && x.in.Get(headerCost) == "1" {
+		x.room.answer.Add(headerCost, x.try.Cost(x.want.PromptTokens, x.facts.Waited))
 	}
 	x.down.WriteFields(res.Status, x.room.answer)
 	x.flushed = true

@@ -156,7 +156,7 @@ func (a *account) refuse(now time.Time, l Limits, e Use) *Refusal {
 	}
 	if l.SpendPerDay > 0 && (a.spent >= l.SpendPerDay || a.spent+e.Money > l.SpendPerDay) {
 		text := fmt.Sprintf("%.4f spent today and %.4f of this request are more than the %.4f a day that this key's owner may spend (limit spend_per_day)",
-			a.spent.units(), e.Money.units(), l.SpendPerDay.units())
+			a.spent.Units(), e.Money.Units(), l.SpendPerDay.Units())
 		r := &Refusal{Limit: "spend_per_day", Never: e.Money > l.SpendPerDay, text: text}
 		if !r.Never {
 			r.After = time.Unix((a.day+1)*secondsPerDay, 0).Sub(now)
@@ -166,7 +166,8 @@ func (a *account) refuse(now time.Time, l Limits, e Use) *Refusal {
 	return nil
 }
 
-func (m Money) units() float64 { return float64(m) / float64(Unit) }
+// Units is the amount as a number of units.
+func (m Money) Units() float64 { return float64(m) / float64(Unit) }
 
 // End settles a request: what was reserved is replaced by what was used, to the token. ran says whether an engine began it: a request that
 // was refused, found no worker, timed out in a queue or was malformed never did, and counts for nothing at all. One that was aborted ran,

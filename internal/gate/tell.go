@@ -1,0 +1,32 @@
+package gate
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// What clients are told of a decision, and what is expected of an answer before there is one.
+
+// Explain is the decision as one line of JSON.
+func (a *Attempt) Explain() string {
+	line, err := json.Marshal(&a.Decision)
+	if err != nil {
+		return ""
+	}
+	return string(line)
+}
+
+// Cost is what a request of so many prompt tokens is expected to take there, and how long it waited, as one line of JSON.
+func (a *Attempt) Cost(promptTokens int, waited time.Duration) string {
+	d := &a.Decision
+	return fmt.Sprintf(`{"prompt_tokens":%d,"cached_tokens":%d,"output_tokens":%.0f,"prefill_seconds":%.4g,"decode_seconds":%.4g,"waited_seconds":%.4g}`,
+		promptTokens, d.MatchedTokens, d.OutputTokens, d.Cost.Prefill, d.Cost.Decode, waited.Seconds())
+}
+
+// Expect is how many tokens an answer has that says no limit, by the model's and the tenant's others.
+func (g *Gate) Expect(model, tenant string) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return int(g.outputs.Expect(model, tenant, 0))
+}

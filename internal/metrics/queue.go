@@ -1,0 +1,86 @@
+package metrics
+
+// What a scrape shows of the queue, and of those who ask.
+
+// QueueState is what waits for room on a worker.
+type QueueState struct {
+	Bytes   int64
+	Fill    float64 // 0..1
+	Classes []ClassState
+}
+
+// ClassState is one priority class. Counts are totals since the start.
+type ClassState struct {
+	Class          string
+	Waiting, Heavy int
+	OldestSeconds  float64
+	WorkSeconds    float64
+
+	Passed, Placed, Left, TimedOut uint64
+	Full, Crowded, Shed, Late      uint64 // refused
+}
+
+// TenantState is one tenant with a key.
+type TenantState struct {
+	Tenant                     string
+	InFlight, TokensLastMinute int
+	Ran                        uint64
+	Refused                    map[string]uint64 // by limit
+}
+
+// tenantsMax bounds the tenants that have series of their own.
+const tenantsMax = 1024
+
+// KnowClass gives a class of the queue its own label. It is called before the first request.
+func (s *Set) KnowClass(name string) { s.waits.add(name) }
+
+// Waited returns the histogram of a known class' waits, or that of "other".
+func (s *Set) Waited(class string) Histogram {
+	h, _ := s.waits.get(class)
+	return *h
+}
+
+func emitQueue(emit emitter, q *QueueState) {
+	if q == nil {
+		return
+	}
+	emit("warmpath_queue_bytes", float64(q.Bytes))
+	emit("warmpath_queue_fill_ratio", q.Fill)
+	for i := range q.Classes {
+		c := &q.Classes[i]
+		emit("warmpath_queue_waiting_requests", float64(c.Waiting), c.Class)
+		emit("warmpath_queue_waiting_heavy_requests", float64(c.Heavy), c.Class)
+		emit("warmpath_queue_oldest_seconds", c.OldestSeconds, c.Class)
+		emit("warmpath_queue_work_seconds", c.WorkSeconds, c.Class)
+		emitEach(emit, "warmpath_queue_requests_total", c.Class, queueEnds, c.Passed, c.Placed, c.Left, c.TimedOut)
+		emitEach(emit, "warmpath_queue_refused_total", c.Class, refusals, c.Full, c.Crowded, c.Shed, c.Late)
+	}
+}
+
+// emitTenants shows the first tenantsMax tenants, and the others together.
+func emitTenants(emit emitter, all []TenantState) {
+	others := TenantState{Tenant: Other, Refused: map[string]uint64{}}
+	for i := range all {
+		t := &all[i]
+		if i < tenantsMax && t.Tenant != Other {
+			emitTenant(emit, t)
+			continue
+		}
+		others.InFlight, others.TokensLastMinute, others.Ran = others.InFlight+t.InFlight, others.TokensLastMinute+t.TokensLastMinute, others.Ran+t.Ran
+		for limit, n := range t.Refused {
+			others.Refused[limit] += n
+		}
+	}
+	if len(all) > 0 {
+		emitTenant(emit, &others)
+	}
+}
+
+func emitTenant(emit emitter, t *TenantState) {
+	emit("warmpath_tenant_inflight_requests", float64(t.InFlight), t.Tenant)
+	emit("warmpath_tenant_tokens_last_minute", float64(t.TokensLastMinute), t.Tenant)
+	emit("warmpath_tenant_requests_total", float64(t.Ran), t.Tenant)
+	for _, limit := range tenantLimits {
+		emit("warmpath_tenant_refused_total", float64(t.Refused[limit]), t.Tenant, limit)
+	}
+}
