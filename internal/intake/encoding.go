@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/warmpath/warmpath/internal/header"
 )
 
 // Encoding is what a Content-Encoding header says in one word: "" for a body as it is, else the lower-case name of the one encoding,
@@ -67,4 +69,17 @@ func (r *noticed) Read(p []byte) (int, error) {
 		return 0, refused
 	}
 	return n, err
+}
+
+// IsJSON says whether a body may be JSON by its type: some clients name none.
+func IsJSON(h header.Fields) bool {
+	t, _, _ := strings.Cut(h.Get("Content-Type"), ";")
+	t = strings.TrimSpace(t)
+	return t == "" || strings.EqualFold(t, "application/json") || strings.HasSuffix(strings.ToLower(t), "+json")
+}
+
+// IsEventStream says whether an answer is one, by its type.
+func IsEventStream(h header.Fields) bool {
+	t := h.Get("Content-Type")
+	return len(t) >= 17 && strings.EqualFold(t[:17], "text/event-stream")
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"math/rand/v2"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/warmpath/warmpath/internal/header"
 )
@@ -67,4 +68,19 @@ func randomHex() string {
 	var text [32]byte
 	hex.Encode(text[:], raw[:])
 	return string(text[:])
+}
+
+// textBytesMax bounds what clients and engines can put into an error text or a log line: names and paths may be megabytes long.
+const textBytesMax = 1024
+
+// Clip cuts a text to 1,024 bytes, between two characters.
+func Clip(s string) string {
+	if len(s) <= textBytesMax {
+		return s
+	}
+	end := textBytesMax
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + "..."
 }

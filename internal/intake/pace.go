@@ -169,6 +169,12 @@ func (s *Share) Release() {
 	s.bytes = 0
 }
 
+// Here says that all of a body has come already.
+func Here(body io.Reader) bool {
+	b, ours := body.(interface{ Here() bool })
+	return ours && b.Here()
+}
+
 // ReadWhole reads a body of a known length into room when it fits there, else into memory that grows as it comes.
 func ReadWhole(r io.Reader, length int64, room []byte) ([]byte, error) {
 	body := room[:0]

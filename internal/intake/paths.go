@@ -1,6 +1,9 @@
 package intake
 
-import "strings"
+import (
+	"net/url"
+	"strings"
+)
 
 // Kind is what a path means to routing.
 type Kind struct {
@@ -80,3 +83,6 @@ func crooked(path string) bool {
 	return strings.Contains(path, "//") || strings.Contains(path, "/./") || strings.Contains(path, "/../") || strings.ContainsRune(path, '\\') ||
 		strings.HasSuffix(path, "/.") || strings.HasSuffix(path, "/..")
 }
+
+// Target is the client's own path and query. net/url lets a bare # pass in a query, where it means nothing to a server.
+func Target(u *url.URL) string { return strings.ReplaceAll(u.RequestURI(), "#", "%23") }

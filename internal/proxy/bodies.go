@@ -29,7 +29,7 @@ func (x *exchange) shape() bodyShape {
 	if _, form := intake.Boundary(h.Get("Content-Type")); form {
 		return formBody
 	}
-	if x.api == llmapi.Other && (x.r.ContentLength == 0 || !isJSON(h)) {
+	if x.api == llmapi.Other && (x.r.ContentLength == 0 || !intake.IsJSON(h)) {
 		return rawBody
 	}
 	if intake.Encoding(h.Get("Content-Encoding")) != "" {

@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/upstream"
 )
@@ -39,21 +39,6 @@ const (
 	OutcomeBusy        Outcome = "busy"         // 429 or 503 passed on
 	OutcomeNoWorker    Outcome = "no_worker"    // nobody could serve it
 )
-
-// textBytesMax bounds what clients and engines can put into an error text or a log line: names and paths may be megabytes long.
-const textBytesMax = 1024
-
-// clip cuts a text to textBytesMax, between two characters.
-func clip(s string) string {
-	if len(s) <= textBytesMax {
-		return s
-	}
-	end := textBytesMax
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + "..."
-}
 
 // statusClientLeft is nginx's word for a client that did not wait for its answer. Only logs see it.
 const statusClientLeft = 499
@@ -112,7 +97,7 @@ func (f *failure) write(w http.ResponseWriter, d llmapi.Dialect) {
 	if f.retryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(max(1, int(f.retryAfter.Round(time.Second)/time.Second))))
 	}
-	body := llmapi.ErrorBody(d, f.status, f.kind, clip(f.message), f.param)
+	body := llmapi.ErrorBody(d, f.status, f.kind, intake.Clip(f.message), f.param)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(f.status)
 	w.Write(body)

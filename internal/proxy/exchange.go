@@ -90,15 +90,20 @@ func newExchange(p *Proxy) *exchange {
 
 func (p *Proxy) begin(w http.ResponseWriter, r *http.Request) *exchange {
 	x := p.pool.Get().(*exchange)
+	x.start(w, r)
+	p.retries.Earn()
+	return x
+}
+
+func (x *exchange) start(w http.ResponseWriter, r *http.Request) {
+	p := x.p
 	x.r, x.ctx, x.w = r, r.Context(), &x.down
 	x.down.Begin(w, p.o.ClientTimeout)
 	x.in = intake.RequestFields(w, r, x.room.in)
 	x.share.Of = &p.bodies
 	x.want.Tried, x.want.Rows = x.room.tried[:0], x.room.rows[:0]
 	f := &x.facts
-	f.ID, f.Method, f.Path, f.Started, f.Gaps, f.Outcome = intake.RequestID(x.in), r.Method, clip(r.URL.Path), p.now(), x.room.gaps[:0], OutcomeFailed
-	p.retries.Earn()
-	return x
+	f.ID, f.Method, f.Path, f.Started, f.Gaps, f.Outcome = intake.RequestID(x.in), r.Method, intake.Clip(r.URL.Path), p.now(), x.room.gaps[:0], OutcomeFailed
 }
 
 // attempt is one worker's turn at the request.

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 
-	"github.com/warmpath/warmpath/internal/header"
 	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/llmapi"
 )
@@ -35,18 +33,6 @@ func (x *exchange) read() error {
 	return nil
 }
 
-func isJSON(h header.Fields) bool {
-	t, _, _ := strings.Cut(h.Get("Content-Type"), ";")
-	t = strings.TrimSpace(t)
-	return t == "" || strings.EqualFold(t, "application/json") || strings.HasSuffix(strings.ToLower(t), "+json")
-}
-
-// here says that all of a body has come already.
-func here(body io.Reader) bool {
-	b, ours := body.(interface{ Here() bool })
-	return ours && b.Here()
-}
-
 // takeShort takes a body that is here: there is no wait to bound.
 func (x *exchange) takeShort(n int) ([]byte, error) {
 	body := x.room.body[:n:n]
@@ -68,7 +54,7 @@ func (x *exchange) readBody() ([]byte, error) {
 	if x.r.ContentLength == 0 {
 		return nil, nil
 	}
-	if n := x.r.ContentLength; n > 0 && n <= int64(len(x.room.body)) && here(x.r.Body) {
+	if n := x.r.ContentLength; n > 0 && n <= int64(len(x.room.body)) && intake.Here(x.r.Body) {
 		return x.takeShort(int(n))
 	}
 	r := http.MaxBytesReader(x.down.ResponseWriter, x.upload(), limit)

@@ -7,8 +7,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/fleet"
@@ -106,9 +104,6 @@ func (x *exchange) send() error {
 	return x.relay(&a.life, res)
 }
 
-// requestTarget is the client's own path and query. net/url lets a bare # pass in a query, where it means nothing to a server.
-func requestTarget(u *url.URL) string { return strings.ReplaceAll(u.RequestURI(), "#", "%23") }
-
 // outgoing is the request as the worker gets it: the client's bytes, save for a splice.
 func (x *exchange) outgoing(a *attempt) *upstream.Request {
 	body := x.body
@@ -120,7 +115,7 @@ func (x *exchange) outgoing(a *attempt) *upstream.Request {
 	}
 	h := intake.ToWorker(x.room.sent[:0], x.in, intake.Toward{RequestID: x.facts.ID, Key: a.Key, Rank: a.Rank, KeyIsOurs: x.guest.Known})
 	x.room.sent = h
-	a.request = upstream.Request{Method: x.r.Method, Path: requestTarget(x.r.URL), Header: h, Body: body}
+	a.request = upstream.Request{Method: x.r.Method, Path: intake.Target(x.r.URL), Header: h, Body: body}
 	out := &a.request
 	if a.Decision.Entered < len(x.chain.Keys) {
 		rest := func() { x.p.gate.EnterRest(&a.Attempt, x.chain) }
@@ -247,7 +242,7 @@ func (x *exchange) unwell(res *upstream.Response) error {
 			return f
 		}
 	case !retry || err != nil || len(body) == heldBytesMax:
-		res.Body = &prefixed{Body: res.Body, head: body}
+		res.Body = upstream.Ahead(body, res.Body)
 		return nil
 	default:
 		x.release(fleet.Failed)
@@ -269,32 +264,6 @@ func (x *exchange) readError(res *upstream.Response) ([]byte, error) {
 		}
 	}
 	return body, err
-}
-
-// prefixed gives back the bytes of a body that were read ahead.
-type prefixed struct {
-	upstream.Body
-	head []byte
-}
-
-func (p *prefixed) Next() ([]byte, error) {
-	if head := p.head; len(head) > 0 {
-		p.head = nil
-		return head, nil
-	}
-	return p.Body.Next()
-}
-
-func (p *prefixed) More() bool { return len(p.head) > 0 || p.Body.More() }
-
-func (p *prefixed) Each(f func(piece []byte) error) error {
-	if head := p.head; len(head) > 0 {
-		p.head = nil
-		if err := f(head); err != nil {
-			return err
-		}
-	}
-	return p.Body.Each(f)
 }
 
 // writeHeld answers with the error reply that was kept aside.

@@ -159,6 +159,26 @@ type Body interface {
 	Each(f func(piece []byte) error) error
 }
 
+// Ahead is a body before which head comes, which was read ahead.
+func Ahead(head []byte, b Body) Body { return &ahead{b, head} }
+
+type ahead struct {
+	Body
+	head []byte
+}
+
+func (a *ahead) Next() ([]byte, error) {
+	if head := a.head; len(head) > 0 {
+		a.head = nil
+		return head, nil
+	}
+	return a.Body.Next()
+}
+
+func (a *ahead) More() bool { return len(a.head) > 0 || a.Body.More() }
+
+func (a *ahead) Each(f func(piece []byte) error) error { return eachNext(a, f) }
+
 // eachNext is Each where no system call can be spared.
 func eachNext(b Body, f func(piece []byte) error) error {
 	for {

@@ -1,0 +1,54 @@
+package proxy
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/warmpath/warmpath/internal/intake"
+	"github.com/warmpath/warmpath/internal/line"
+	"github.com/warmpath/warmpath/internal/llmapi"
+)
+
+// Outlook is what would become of a request that came now.
+type Outlook struct {
+	line.Outlook
+	Facts   *Facts // of the request; their Status, Error and Refused are those of the answer that it would get from us, 0 when a worker would be asked
+	Answers int    // to be generated
+	Only    string // the one worker that can serve it
+}
+
+// Explain walks a request to where a worker would be chosen. Nothing is reserved, sent, learned or counted; engines may be asked for the
+// prompt's tokens, and which of them holds what it refers to, as for any request. policy is the one to go by, "" that in force.
+func (p *Proxy) Explain(w http.ResponseWriter, r *http.Request, policy string) *Outlook {
+	x := newExchange(p)
+	x.start(w, r)
+	defer x.share.Release()
+	o := &Outlook{Facts: &x.facts}
+	err := x.foresee(o, policy)
+	if x.taken != nil {
+		x.taken.Close()
+	}
+	o.Answers, o.Only = x.req.Answers*max(1, x.req.Prompts), x.want.Only
+	var f *failure
+	if errors.As(err, &f) {
+		x.facts.Status, x.facts.Error = f.status, intake.Clip(f.message)
+	}
+	return o
+}
+
+func (x *exchange) foresee(o *Outlook, policy string) (err error) {
+	x.api, x.dialect = llmapi.Route(x.r.Method, x.r.URL.Path)
+	x.kind, _ = intake.Way(x.r.URL.Path)
+	for _, step := range []func() error{x.enter, x.read, x.key} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	if err = x.p.desk.Would(x.facts.Started, &x.guest, x.want.Model, x.expected()); err == nil {
+		o.Outlook, err = x.p.gate.Outlook(x.want, x.waiting(), policy)
+	}
+	if err != nil {
+		return x.placeFailure(err)
+	}
+	return nil
+}
