@@ -59,7 +59,7 @@ var rooms = map[string][]string{
 	"sched":      {"fleet", "prefix", "cost", "llmapi"},
 	"engine":     {"cost", "llmapi", "prompt", "prefix", "metrics", "dialog"},
 	"line":       {"flow", "sched"},
-	"gate":       {"sched", "flow", "line", "prefix", "cost", "fleet", "upstream", "life"},
+	"gate":       {"sched", "flow", "line", "pools", "llmapi", "prefix", "cost", "fleet", "upstream", "life"},
 	"intake":     {"header"},
 	"flow":       {},
 	"tenant":     {"go.yaml.in/yaml/v3"},
@@ -72,15 +72,17 @@ var rooms = map[string][]string{
 	"proxy":      {"admission", "refer", "flow", "tenant", "exact", "render", "gate", "sched", "prompt", "prefix", "llmapi", "fleet", "upstream", "intake", "header", "life"},
 	"bench":      {"gate", "sched", "prompt", "prefix", "llmapi", "fleet", "cost", "upstream"},
 	"traces":     {"prefix", "declog", "fleet", "cost", "github.com/klauspost/compress/"},
-	"sim":        {"engine", "line", "flow", "sched", "prefix", "cost", "fleet", "traces"},
+	"evict":      {},
+	"sketch":     {},
+	"sim":        {"engine", "evict", "sketch", "line", "flow", "sched", "prefix", "cost", "fleet", "traces"},
 	"sweep":      {"sim", "cost"},
 	"report":     {"sweep", "sim"},
 	"contest":    {"sweep", "sim", "traces", "sched"},
-	"config":     {"fleet", "sched", "flow", "prefix", "kvindex", "zmtp", "upstream", "telemetry", "declog", "go.yaml.in/yaml/v3"},
+	"config":     {"fleet", "sched", "flow", "pools", "models", "prefix", "kvindex", "zmtp", "upstream", "telemetry", "declog", "go.yaml.in/yaml/v3"},
 }
 
 // pure are the rooms and files that decide: no goroutine, socket, clock or global random source.
-var pure = []string{"internal/fleet/", "internal/llmapi/", "internal/jsontext/", "internal/dialog/", "internal/prompt/", "internal/words/", "internal/joins/", "internal/tokenizer/", "internal/pyvalue/", "internal/jinjalex/", "internal/jinjalib/", "internal/jinja/", "internal/template/", "internal/chat/", "internal/prefix/", "internal/kvindex/", "internal/cost/", "internal/sched/", "internal/engine/step.go", "internal/engine/stretch.go", "internal/engine/blocks.go", "internal/engine/tier.go", "internal/kvevent/", "internal/truth/", "internal/pools/", "internal/models/", "internal/flow/", "internal/line/", "internal/tenant/"}
+var pure = []string{"internal/fleet/", "internal/llmapi/", "internal/jsontext/", "internal/dialog/", "internal/prompt/", "internal/words/", "internal/joins/", "internal/tokenizer/", "internal/pyvalue/", "internal/jinjalex/", "internal/jinjalib/", "internal/jinja/", "internal/template/", "internal/chat/", "internal/prefix/", "internal/kvindex/", "internal/cost/", "internal/sched/", "internal/engine/step.go", "internal/engine/stretch.go", "internal/engine/blocks.go", "internal/engine/tier.go", "internal/kvevent/", "internal/truth/", "internal/pools/", "internal/models/", "internal/flow/", "internal/line/", "internal/evict/", "internal/sketch/", "internal/tenant/"}
 
 // impure are the imports that pure code may not have, and impureCalls the functions of packages it may otherwise use.
 var (

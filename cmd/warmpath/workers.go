@@ -30,7 +30,7 @@ func rankID(id string, rank int) string { return id + "-dp" + strconv.Itoa(rank)
 
 // addWorker puts a worker into the fleet and starts asking it what it is.
 func (r *router) addWorker(w config.Worker, id, rank string) error {
-	in := gate.Worker{ID: id, URL: w.URL, Key: string(w.Key), InFlightMax: w.InFlightMax, Rank: rank}
+	in := gate.Worker{ID: id, URL: w.URL, Key: string(w.Key), InFlightMax: w.InFlightMax, Rank: rank, Labels: w.AllLabels()}
 	if w.Model != "" {
 		in.Models = []string{w.Model}
 	}

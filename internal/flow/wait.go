@@ -138,6 +138,23 @@ func (q *Queue) plainWait(now time.Time, l *line, it *Item) float64 {
 	return float64(l.ahead(q.classOf(it), it).nanos)/1e9/rate + gap/2
 }
 
+// LineWait is about how long an item would wait that joined the end of a line now; 0 where nobody waits, or that is not known yet.
+func (q *Queue) LineWait(now time.Time, name string, it *Item) time.Duration {
+	l := q.lines[name]
+	if l == nil || l.waits() == 0 {
+		return 0
+	}
+	rate, gap, known := l.speed[it.kind()].rate(now)
+	if !known {
+		return 0
+	}
+	nanos := int64(0)
+	for i := range q.classOf(it) + 1 {
+		nanos += l.bands[i].waiting[it.kind()].nanos
+	}
+	return time.Duration(min(float64(nanos)/1e9/rate+gap/2, costMax.Seconds()) * float64(time.Second))
+}
+
 // wait is how long an item, in the queue or about to be, is expected to wait from now on; false: not known yet.
 func (q *Queue) wait(now time.Time, l *line, it *Item) (time.Duration, bool) {
 	return q.likely(l, it, q.plainWait(now, l, it))

@@ -18,6 +18,7 @@ import (
 	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/life"
+	"github.com/warmpath/warmpath/internal/pools"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/upstream"
@@ -25,17 +26,19 @@ import (
 
 // Gate guards the fleet and all that is known about it. It is safe for concurrent use.
 type Gate struct {
-	mu      sync.Mutex
-	fleet   *fleet.Fleet
-	index   *prefix.Index
-	costs   *cost.Book
-	outputs *cost.Outputs
-	ratio   *cost.Ratio
-	sched   *sched.Scheduler
-	ends    map[*fleet.Worker]*Endpoint
-	dial    upstream.Options
-	now     func() time.Time
-	queue   *queue // nil: nobody waits here
+	mu         sync.Mutex
+	fleet      *fleet.Fleet
+	index      *prefix.Index
+	costs      *cost.Book
+	outputs    *cost.Outputs
+	ratio      *cost.Ratio
+	sched      *sched.Scheduler
+	ends       map[*fleet.Worker]*Endpoint
+	dial       upstream.Options
+	now        func() time.Time
+	queue      *queue      // nil: nobody waits here
+	poolCounts []poolCount // by pool, the last of requests for no pool
+	pools      *pools.Set  // nil: every worker may take every request
 }
 
 // Endpoint is how to reach one worker instance.
@@ -47,12 +50,15 @@ type Endpoint struct {
 	// Gone ends when the worker leaves the fleet: requests that have no byte of their answer yet are then placed elsewhere,
 	// streams under way go on.
 	Gone *life.Context
+
+	in pools.Bits
 }
 
 // Attempt is one worker's turn at a request: the decision, and what it takes to act on it.
 type Attempt struct {
 	Endpoint
 	Decision         sched.Decision
+	Pool             Pool
 	Began            time.Time
 	TakesUsageOption bool // the engine accepts stream_options.include_usage
 
@@ -77,6 +83,7 @@ type Worker struct {
 	InFlightMax int      // requests in flight at most; 0 = what the engine reports
 	Rank        string   // the one data-parallel rank behind URL that this worker is; "" all of them
 	Models      []string // served models when the engine cannot tell; nil = ask it
+	Labels      []string // such as role=long: pools go by them
 }
 
 // ErrWorkerLeft is the cause of a Gone context.
@@ -104,7 +111,8 @@ func (g *Gate) Add(c Worker) (*fleet.Worker, error) {
 		client.Close()
 		return nil, err
 	}
-	if g.ends[w] != nil { // was draining: the same instance goes on
+	if e := g.ends[w]; e != nil { // was draining: the same instance goes on
+		e.in = g.members(w.ID, c.Labels)
 		client.Close()
 		return w, nil
 	}
@@ -116,7 +124,7 @@ func (g *Gate) Add(c Worker) (*fleet.Worker, error) {
 		}
 		w.SetInfo(info)
 	}
-	g.reach(Endpoint{Worker: w, Client: client, Key: c.Key, Rank: c.Rank})
+	g.reach(Endpoint{Worker: w, Client: client, Key: c.Key, Rank: c.Rank, in: g.members(w.ID, c.Labels)})
 	g.pump()
 	return w, nil
 }
@@ -220,13 +228,14 @@ type View struct {
 	Workers []*fleet.Worker
 	Index   *prefix.Index
 	Costs   *cost.Book
+	gate    *Gate
 }
 
 // View runs f while nothing changes. f must be quick: requests wait for it.
 func (g *Gate) View(f func(View)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	f(View{Now: g.now(), Workers: g.fleet.Workers(), Index: g.index, Costs: g.costs})
+	f(View{Now: g.now(), Workers: g.fleet.Workers(), Index: g.index, Costs: g.costs, gate: g})
 }
 
 // Close closes the idle connections to all workers.

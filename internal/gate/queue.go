@@ -7,6 +7,8 @@ import (
 
 	"github.com/warmpath/warmpath/internal/flow"
 	"github.com/warmpath/warmpath/internal/line"
+	"github.com/warmpath/warmpath/internal/llmapi"
+	"github.com/warmpath/warmpath/internal/pools"
 	"github.com/warmpath/warmpath/internal/sched"
 )
 
@@ -20,9 +22,13 @@ type Wait struct {
 	// Again finds anew what is known exactly of the prompt, which may have changed while it waited; nil: nothing is. It is called with the
 	// gate's lock held.
 	Again func()
+	// Needs and BestEffort are what pools' rules look at besides.
+	Needs      llmapi.Needs
+	BestEffort bool
 
-	a    *Attempt
-	done chan struct{} // nil: it did not wait yet
+	steps []pools.Step // the pools that may take it; none: any worker
+	a     *Attempt
+	done  chan struct{} // nil: it did not wait yet
 }
 
 // queue is what waits before the gate. All of it is guarded by the gate's mu.
@@ -35,11 +41,14 @@ type queue struct {
 // UseQueue has requests wait here that come by Enter. It is called before the first.
 func (g *Gate) UseQueue(o QueueOptions) error {
 	l, err := line.New(o, g.sched, func(e *line.Entry) (*sched.Decision, error) {
-		w := e.Owner.(*Wait)
-		if w.done != nil && w.Again != nil {
-			w.Again()
+		w, now := e.Owner.(*Wait), g.now()
+		if w.done != nil {
+			if w.Again != nil {
+				w.Again()
+			}
+			g.route(now, w, true)
 		}
-		err := g.place(w.a, e.Request)
+		err := g.placeIn(now, w)
 		return &w.a.Decision, err
 	})
 	if err == nil {
@@ -53,13 +62,16 @@ func (g *Gate) UseQueue(o QueueOptions) error {
 func (g *Gate) Enter(ctx context.Context, a *Attempt, req *sched.Request, w *Wait) error {
 	g.mu.Lock()
 	w.Waited, w.Err = 0, nil
+	w.a, w.Request, w.Owner, w.done = a, req, w, nil
 	if g.queue == nil || len(req.Tried) > 0 {
 		defer g.mu.Unlock()
 		req.MayWait, req.Waited, req.Heavy = false, false, false // what waited once does not wait again
-		return g.place(a, req)
+		now := g.now()
+		g.route(now, w, false)
+		return g.placeIn(now, w)
 	}
 	now := g.now()
-	w.a, w.Request, w.Owner, w.done = a, req, w, nil
+	w.Among = g.home(w)
 	waits, err := g.queue.Enter(now, &w.Entry, rand.Float64())
 	switch {
 	case waits:
@@ -87,9 +99,11 @@ func (g *Gate) Enter(ctx context.Context, a *Attempt, req *sched.Request, w *Wai
 func (g *Gate) leave(w *Wait) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.queue.Cancel(g.now(), &w.Item) {
+	now := g.now()
+	if !g.queue.Cancel(now, &w.Item) {
 		return false
 	}
+	w.Waited = now.Sub(w.Item.Pushed())
 	g.pump()
 	return true
 }

@@ -75,6 +75,7 @@ func full() *Set {
 		s.Workers = []WorkerState{{ID: "a", State: "ready", HasRunning: true, HasWaiting: true, HasKVUsage: true, HasTelemetryAge: true, HasSignals: true, HasGPU: true, HasGPUMemory: true,
 			Events: &EventsState{}, Truth: &TruthState{}}}
 		s.TokenModes = []TokenMode{{Model: "m"}}
+		s.Pools, s.Choices = []PoolState{{Pool: "short"}}, []ChoiceState{{Virtual: "chat", Model: "m", Reason: "only"}}
 		s.Queue, s.Tenants = &QueueState{Classes: []ClassState{{Class: "standard"}}}, []TenantState{{Tenant: "search"}}
 	})
 	s.KnowModel("m")

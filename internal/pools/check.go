@@ -154,14 +154,14 @@ var efforts = map[string]uint8{"": 3, "no": 1, "yes": 2}
 
 func (c *checker) rules(set *Set) {
 	if len(c.o.Rules) > RulesMax {
-		c.report("rules", "has %d rules, at most %d", len(c.o.Rules), RulesMax)
+		c.report("pool_rules", "has %d rules, at most %d", len(c.o.Rules), RulesMax)
 		return
 	}
 	names := map[string]int{}
 	for i, r := range c.o.Rules {
-		key := fmt.Sprintf("rules[%d]", i)
+		key := fmt.Sprintf("pool_rules[%d]", i)
 		if first, twice := names[r.Name]; twice && r.Name != "" {
-			c.report(key+".name", "%q is the name of rules[%d] already", r.Name, first)
+			c.report(key+".name", "%q is the name of pool_rules[%d] already", r.Name, first)
 		}
 		names[r.Name] = i
 		set.rules = append(set.rules, c.rule(key, i, r))
@@ -227,12 +227,12 @@ func (c *checker) span(key string, r Range) span {
 // shadowed compares a rule with those that are tried before it. That several of them cover it together is seen where they differ in
 // their prompts' lengths only.
 func (c *checker) shadowed(before []rule, r *rule) {
-	key := fmt.Sprintf("rules[%d]", r.number)
+	key := fmt.Sprintf("pool_rules[%d]", r.number)
 	var prompts []span // for which others take all that r would
 	for i := range before {
 		b := &before[i]
 		if b.order == r.order && b.overlaps(r) {
-			c.report(key+".order", "%q and %q (rules[%d]) can match the same request, such as one of %d prompt tokens; give them different orders", r.name, b.name, b.number, max(r.prompt.min, b.prompt.min))
+			c.report(key+".order", "%q and %q (pool_rules[%d]) can match the same request, such as one of %d prompt tokens; give them different orders", r.name, b.name, b.number, max(r.prompt.min, b.prompt.min))
 			return
 		}
 		if b.coversBut(r) {

@@ -21,8 +21,8 @@ func TestMUL01RulesThatCannotBeMeantAreRefusedWithTheirPlaceAndReason(t *testing
 	}{
 		{Options{Pools: []Pool{{Name: "a"}, {Name: "a"}, {Name: ""}}}, `pools[1].name: "a" is the name of pools[0]; pools[2].name: "" is no name`},
 		{Options{Pools: []Pool{{Name: "any"}}}, `pools[0].name: "any" is no name`},
-		{Options{Pools: ab, Default: "c"}, `default: unknown pool "c"; there are: a, b`},
-		{Options{Heavy: Heavy{Pool: "long", LightMin: -1}}, `heavy.pool: unknown pool "long"; there are none; heavy.light_min: is -1`},
+		{Options{Pools: ab, Default: "c"}, `default_pool: unknown pool "c"; there are: a, b`},
+		{Options{Heavy: "long"}, `heavy_pool: unknown pool "long"; there are none`},
 		{Options{Pools: []Pool{{Name: "a", Labels: []string{"role"}}}}, `pools[0].labels[0]: "role" is no label`},
 		{Options{Pools: []Pool{{Name: "a", KVTokensMax: -1, IdleBelow: -1}}}, `pools[0].kv_tokens_max: is negative; pools[0].idle_below: is negative`},
 		{Options{Pools: []Pool{{Name: "a", Overflow: Overflow{To: "x"}}}}, `pools[0].overflow.to: unknown pool "x"`},
@@ -30,23 +30,23 @@ func TestMUL01RulesThatCannotBeMeantAreRefusedWithTheirPlaceAndReason(t *testing
 		{Options{Pools: []Pool{{Name: "a", Overflow: Overflow{To: "a"}}}}, `pools[0].overflow.to: spills in a circle: a -> a`},
 		{Options{Pools: []Pool{{Name: "x", Overflow: Overflow{To: "a"}}, {Name: "a", Overflow: Overflow{To: "b"}}, {Name: "b", Overflow: Overflow{To: "a"}}}},
 			`pools[1].overflow.to: spills in a circle: a -> b -> a`},
-		{Options{Pools: ab, Rules: []Rule{{}}}, `rules[0].to: names no pool`},
-		{Options{Pools: ab, Rules: []Rule{{To: []string{"a", "c", "a"}}}}, `rules[0].to[1]: unknown pool "c"; rules[0].to[2]: "a" is in the list already`},
-		{Options{Pools: ab, Rules: []Rule{{Name: "r", To: to, Order: 1, Tenants: []string{"x"}}, {Name: "r", To: to}}}, `rules[1].name: "r" is the name of rules[0]`},
-		{Options{Pools: ab, Rules: []Rule{{To: to, Prompt: Range{Min: 9, Max: 9}}}}, `rules[0].prompt_tokens: from 9 up to 9 is no range`},
-		{Options{Pools: ab, Rules: []Rule{{To: to, Total: Range{Min: -1}}}}, `rules[0].total_tokens: from -1 up to 0 is no range`},
-		{Options{Pools: ab, Rules: []Rule{{To: to, Prompt: Range{Min: 9}, Total: Range{Max: 9}}}}, `rules[0].total_tokens: ends at 9, below the least prompt of 9 tokens`},
-		{Options{Pools: ab, Rules: []Rule{{To: to, Modalities: []string{"smell"}, BestEffort: "maybe"}}}, `rules[0].modalities[0]: unknown modality "smell"; rules[0].best_effort: is "maybe"`},
+		{Options{Pools: ab, Rules: []Rule{{}}}, `pool_rules[0].to: names no pool`},
+		{Options{Pools: ab, Rules: []Rule{{To: []string{"a", "c", "a"}}}}, `pool_rules[0].to[1]: unknown pool "c"; pool_rules[0].to[2]: "a" is in the list already`},
+		{Options{Pools: ab, Rules: []Rule{{Name: "r", To: to, Order: 1, Tenants: []string{"x"}}, {Name: "r", To: to}}}, `pool_rules[1].name: "r" is the name of pool_rules[0]`},
+		{Options{Pools: ab, Rules: []Rule{{To: to, Prompt: Range{Min: 9, Max: 9}}}}, `pool_rules[0].prompt_tokens: from 9 up to 9 is no range`},
+		{Options{Pools: ab, Rules: []Rule{{To: to, Total: Range{Min: -1}}}}, `pool_rules[0].total_tokens: from -1 up to 0 is no range`},
+		{Options{Pools: ab, Rules: []Rule{{To: to, Prompt: Range{Min: 9}, Total: Range{Max: 9}}}}, `pool_rules[0].total_tokens: ends at 9, below the least prompt of 9 tokens`},
+		{Options{Pools: ab, Rules: []Rule{{To: to, Modalities: []string{"smell"}, BestEffort: "maybe"}}}, `pool_rules[0].modalities[0]: unknown modality "smell"; pool_rules[0].best_effort: is "maybe"`},
 		{Options{Pools: ab, Rules: []Rule{{Name: "one", To: to, Prompt: Range{Max: 5000}}, {Name: "two", To: to, Prompt: Range{Min: 4000}}}},
-			`rules[1].order: "two" and "one" (rules[0]) can match the same request, such as one of 4000 prompt tokens; give them different orders`},
+			`pool_rules[1].order: "two" and "one" (pool_rules[0]) can match the same request, such as one of 4000 prompt tokens; give them different orders`},
 		{Options{Pools: ab, Rules: []Rule{{Name: "one", To: to, Prompt: Range{Max: 5000}}, {Name: "two", To: to, Tenants: []string{"x"}}}},
-			`rules[1].order: "two" and "one"`},
-		{Options{Pools: ab, Rules: []Rule{{Name: "late", To: to, Order: 2, Tenants: []string{"x"}}, {Name: "all", To: to, Order: 1}}}, `rules[0]: "late" is never reached`},
+			`pool_rules[1].order: "two" and "one"`},
+		{Options{Pools: ab, Rules: []Rule{{Name: "late", To: to, Order: 2, Tenants: []string{"x"}}, {Name: "all", To: to, Order: 1}}}, `pool_rules[0]: "late" is never reached`},
 		{Options{Pools: ab, Rules: []Rule{{To: to, Order: 1, Prompt: Range{Max: 100}}, {To: to, Order: 2, Prompt: Range{Min: 50}}, {Name: "late", To: to, Order: 3, Modalities: []string{"vision"}}}},
-			`rules[2]: "late" is never reached`},
-		{Options{Pools: ab, Rules: []Rule{{To: to, Order: 1, Adapters: []string{"*"}}, {Name: "late", To: to, Order: 3, Adapters: []string{"x", "y"}}}}, `rules[1]: "late" is never reached`},
+			`pool_rules[2]: "late" is never reached`},
+		{Options{Pools: ab, Rules: []Rule{{To: to, Order: 1, Adapters: []string{"*"}}, {Name: "late", To: to, Order: 3, Adapters: []string{"x", "y"}}}}, `pool_rules[1]: "late" is never reached`},
 		{Options{Pools: make([]Pool, PoolsMax+1)}, `pools: has 65 pools, at most 64`},
-		{Options{Pools: ab, Rules: make([]Rule, RulesMax+1)}, `rules: has 257 rules, at most 256`},
+		{Options{Pools: ab, Rules: make([]Rule, RulesMax+1)}, `pool_rules: has 257 rules, at most 256`},
 	} {
 		s, problems := New(c.o)
 		var got []string
@@ -182,7 +182,7 @@ func TestStepsAreEachPoolOnceWhateverTheLoad(t *testing.T) {
 		for _, i := range r.Perm(n)[:1+r.IntN(n)] {
 			list = append(list, fmt.Sprint(i))
 		}
-		o.Rules, o.Heavy.Pool = []Rule{{To: list}}, fmt.Sprint(r.IntN(n))
+		o.Rules, o.Heavy = []Rule{{To: list}}, fmt.Sprint(r.IntN(n))
 		s := set(t, o)
 		states := make([]State, n)
 		for i := range states {

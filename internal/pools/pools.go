@@ -30,9 +30,9 @@ const (
 // Options are the pools and the rules that lead to them.
 type Options struct {
 	Pools   []Pool `yaml:"pools" doc:"Pools of workers, by name. A worker may be in several. None: every worker may take every request."`
-	Rules   []Rule `yaml:"rules" doc:"Which requests go to which pools. Rules that can match the same request need an order."`
-	Default string `yaml:"default" doc:"Pool of requests that no rule matches. Empty: any worker."`
-	Heavy   Heavy  `yaml:"heavy" doc:"Where requests go whose prefill is out of proportion."`
+	Rules   []Rule `yaml:"pool_rules" doc:"Which requests go to which pools. Rules that can match the same request need an order."`
+	Default string `yaml:"default_pool" doc:"Pool of requests that no rule matches. Empty: any worker."`
+	Heavy   string `yaml:"heavy_pool" doc:"Pool that heavy requests go to before those that the rules name (see queue.heavy). Empty: they go where the rules say."`
 }
 
 // Pool is a set of workers. Without workers and labels it is those that carry the label pool with its name.
@@ -49,14 +49,8 @@ type Pool struct {
 // Overflow is where a pool spills to.
 type Overflow struct {
 	To    string        `yaml:"to" doc:"Pool that takes what waits too long. Empty: none."`
-	Wait  time.Duration `yaml:"wait" doc:"Expected wait from which on it spills."`
-	Price time.Duration `yaml:"price" doc:"What it costs to be served there: the wait must be shorter by more than this, and the workers' scores there are that much higher."`
-}
-
-// Heavy directs requests that are heavy.
-type Heavy struct {
-	Pool     string `yaml:"pool" doc:"Pool that heavy requests go to before those that the rules name. Empty: they go where the rules say."`
-	LightMin int    `yaml:"light_min" doc:"Workers of every other pool that stay without a heavy prefill, where there are more than that. 0: 1."`
+	Wait  time.Duration `yaml:"wait" doc:"Expected wait before its prefill, in the queue and in the engines, from which on it spills."`
+	Price time.Duration `yaml:"price" doc:"What it costs to be served there: the wait there must be shorter by more than this."`
 }
 
 // Range is from Min up to, but without, Max. Max 0 is no bound.
@@ -75,7 +69,7 @@ type Rule struct {
 	Adapters   []string `yaml:"adapters" doc:"Adapters; * is any, requests without one are not matched."`
 	Tenants    []string `yaml:"tenants" doc:"Tenants."`
 	Modalities []string `yaml:"modalities" doc:"What is read or spoken: text (and nothing else), vision, audio. Requests with any of them match."`
-	BestEffort string   `yaml:"best_effort" enum:",yes,no" doc:"yes: only requests that may be dropped; no: only others."`
+	BestEffort string   `yaml:"best_effort" enum:",yes,no" doc:"yes: only requests of the least urgent class of the queue; no: only others."`
 	To         []string `yaml:"to" doc:"Pools, the preferred one first. The next one is for when those before have no worker or no room. There is no other way out: what finds none of them waits or is refused."`
 }
 
@@ -93,15 +87,19 @@ type Bits uint64
 // Has tells whether a pool is in the set.
 func (b Bits) Has(pool int) bool { return pool >= 0 && b>>pool&1 == 1 }
 
+// Spills tells whether a pool spills to another, or another to it: only then does it matter how long one waits there.
+func (s *Set) Spills(pool int) bool {
+	return pool >= 0 && (s.over[pool] >= 0 || slices.Contains(s.over, pool))
+}
+
 // Set is a checked configuration. It never changes.
 type Set struct {
-	pools    []Pool
-	labels   [][]label // by pool
-	over     []int     // by pool: the one it spills to, -1
-	rules    []rule    // in the order in which they are tried
-	home     int       // of what no rule matches; -1 any worker
-	heavy    int       // -1
-	lightMin int
+	pools  []Pool
+	labels [][]label // by pool
+	over   []int     // by pool: the one it spills to, -1
+	rules  []rule    // in the order in which they are tried
+	home   int       // of what no rule matches; -1 any worker
+	heavy  int       // -1
 }
 
 type label struct{ key, value string }
@@ -114,20 +112,14 @@ func labelOf(text string) (label, bool) {
 // New checks the options and makes a set. With problems there is none.
 func New(o Options) (*Set, []Problem) {
 	c := checker{o: &o, index: map[string]int{}}
-	set := &Set{pools: slices.Clone(o.Pools), home: -1, heavy: -1, lightMin: o.Heavy.LightMin}
-	if set.lightMin == 0 {
-		set.lightMin = 1
-	}
+	set := &Set{pools: slices.Clone(o.Pools), home: -1, heavy: -1}
 	c.pools(set)
 	c.rules(set)
 	if o.Default != "" {
-		set.home = c.pool("default", o.Default)
+		set.home = c.pool("default_pool", o.Default)
 	}
-	if o.Heavy.Pool != "" {
-		set.heavy = c.pool("heavy.pool", o.Heavy.Pool)
-	}
-	if o.Heavy.LightMin < 0 {
-		c.report("heavy.light_min", "is %d, want 0 or more", o.Heavy.LightMin)
+	if o.Heavy != "" {
+		set.heavy = c.pool("heavy_pool", o.Heavy)
 	}
 	if len(c.problems) > 0 {
 		return nil, c.problems

@@ -175,9 +175,9 @@ func TestModalityAdapterModelAndTenantAreMatched(t *testing.T) {
 	f(Request{PromptTokens: 1001}, "any", "")
 }
 
-func TestHeavyRequestsAreDirectedAndNeverTakeTheLastLightLane(t *testing.T) {
+func TestHeavyRequestsAreDirected(t *testing.T) {
 	o := example()
-	o.Heavy = Heavy{Pool: "long"}
+	o.Heavy = "long"
 	s := set(t, o)
 	if got := routed(s, fleet{"short": {Workers: 3}, "long": {Workers: 2}}, Request{PromptTokens: 32_000, Heavy: true}); got != "long" {
 		t.Errorf("a heavy one goes to %s", got)
@@ -185,24 +185,6 @@ func TestHeavyRequestsAreDirectedAndNeverTakeTheLastLightLane(t *testing.T) {
 	if got := routed(s, fleet{"short": {Workers: 3}}, Request{PromptTokens: 20_000, Heavy: true}); got != "(long/idle) short" {
 		t.Errorf("without its pool it goes to %s", got)
 	}
-	short, long, none := Bits(1), Bits(2), Bits(0)
-	f := func(want string, lanes ...Lane) {
-		t.Helper()
-		got := ""
-		for _, room := range s.HeavyRooms(lanes, 1, nil) {
-			got += map[bool]string{true: "y", false: "n"}[room]
-		}
-		if got != want {
-			t.Errorf("%+v: %s, want %s", lanes, got, want)
-		}
-	}
-	f("yyyy", Lane{In: short}, Lane{In: short}, Lane{In: long}, Lane{In: long})
-	f("nnyy", Lane{In: short}, Lane{In: short, Heavy: 1}, Lane{In: long}, Lane{In: long})
-	f("nny", Lane{In: short}, Lane{In: short, Heavy: 1}, Lane{In: long})
-	f("nn", Lane{In: long, Heavy: 1}, Lane{In: long}) // nobody is outside the heavy pool
-	f("nny", Lane{In: short | long}, Lane{In: short, Heavy: 1}, Lane{In: long})
-	f("y", Lane{In: short})                                            // a lone worker shares
-	f("nny", Lane{In: none}, Lane{In: none, Heavy: 1}, Lane{In: long}) // those in no pool are one
 }
 
 func TestWithoutPoolsEveryWorkerTakesEveryRequest(t *testing.T) {

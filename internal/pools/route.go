@@ -55,7 +55,7 @@ type Step struct {
 	Rule     string  // that matched; "" none
 	OnlyIdle bool    // only its workers without a request may take this one
 	Overflow bool    // it was spilled to
-	Price    float64 // seconds by which scores of its workers are higher
+	Price    float64 // seconds that the wait there must be shorter by
 
 	wait, limit float64 // seconds that were compared, or tokens
 }

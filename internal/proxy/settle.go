@@ -24,13 +24,13 @@ type Facts struct {
 
 	Decision     sched.Decision // the last one
 	Pool         gate.Pool
-	Tries        int            // workers asked
-	Failed       []FailedTry    // those that did not answer well, before the last
-	DecisionTime time.Duration  // keys and placement
-	Waited       time.Duration  // for room on a worker
-	Class        string         // in the queue; "" when nobody knew who asked
-	Refused      string         // why it might not wait, or not longer; or which of its tenant's limits kept it out
-	Status       int            // HTTP status the client got, 0 when it got none
+	Tries        int           // workers asked
+	Failed       []FailedTry   // those that did not answer well, before the last
+	DecisionTime time.Duration // keys and placement
+	Waited       time.Duration // for room on a worker
+	Class        string        // in the queue; "" when nobody knew who asked
+	Refused      string        // why it might not wait, or not longer; or which of its tenant's limits kept it out
+	Status       int           // HTTP status the client got, 0 when it got none
 	Outcome      Outcome
 	Error        string // what went wrong, without any of the request's content
 	ErrorClass   string // of the upstream error, if that was it

@@ -24,6 +24,7 @@ const (
 	in verdict = iota
 	outModel
 	outOnly
+	outPool
 	outTried
 	outDraining
 	outDown
@@ -41,6 +42,7 @@ const (
 
 var verdicts = [...]string{
 	outModel:    "other model",
+	outPool:     "not in the pool",
 	outOnly:     "not the owner",
 	outTried:    "tried",
 	outDraining: "draining",
@@ -56,12 +58,7 @@ var verdicts = [...]string{
 	outLater:    "no room at present",
 }
 
-func (v verdict) String() string {
-	if v == in || int(v) >= len(verdicts) {
-		return ""
-	}
-	return verdicts[v]
-}
+func (v verdict) String() string { return verdicts[v] }
 
 // filter lays out the candidates and applies the hard filters. It fails when nobody is left.
 func (s *Scheduler) filter(now time.Time, req *Request) error {
@@ -81,7 +78,7 @@ func (s *Scheduler) filter(now time.Time, req *Request) error {
 	s.doubted, s.softs = false, softs{level: bits.UintSize}
 	for i := range s.cands {
 		c := &s.cands[i]
-		if c.out == outModel {
+		if c.out != in {
 			continue
 		}
 		stands := c.worker.Standing()
@@ -108,6 +105,10 @@ func (s *Scheduler) serving(workers []*fleet.Worker, req *Request) (contextMax i
 	known, unknown, unlimited := false, false, false
 	for i, w := range workers {
 		c := &s.cands[i]
+		if req.Among != nil && !req.Among(w) {
+			*c = candidate{worker: w, out: outPool}
+			continue
+		}
 		var ok bool
 		if c.contextMax, ok = serves(w, req); !ok {
 			*c = candidate{worker: w, out: outModel}
@@ -128,7 +129,7 @@ func (s *Scheduler) serving(workers []*fleet.Worker, req *Request) (contextMax i
 		return contextMax, true
 	}
 	for i := range s.cands {
-		if c := &s.cands[i]; !c.worker.ModelsKnown() {
+		if c := &s.cands[i]; c.out == outModel && !c.worker.ModelsKnown() {
 			c.out = in
 		}
 	}
@@ -210,7 +211,7 @@ func (s *Scheduler) census() string {
 	}
 	all := len(s.cands) - n[outModel]
 	var parts []string
-	for v := outTried; v < softened; v++ {
+	for v := outPool; v < softened; v++ {
 		if n[v] > 0 {
 			parts = append(parts, fmt.Sprintf("%d of %d %s", n[v], all, v))
 		}
