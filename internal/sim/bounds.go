@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/cost"
+	"github.com/warmpath/warmpath/internal/evict"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/traces"
 )
@@ -76,8 +77,8 @@ func FindBounds(ctx context.Context, c Config) (Bounds, error) {
 	for _, p := range c.Fleet {
 		capacity += (p.KVTokensMax + p.TierTokensMax) / c.Trace.BlockTokens
 	}
-	s.bound.PooledHitRate = s.pooled(newLRU(len(s.known), capacity))
-	s.bound.BestHitRate = s.pooled(newBelady(s.inOrder(), len(s.known), capacity))
+	s.bound.PooledHitRate = s.pooled(evict.NewLRU(len(s.known), capacity))
+	s.bound.BestHitRate = s.pooled(evict.NewBelady(s.inOrder(), len(s.known), capacity))
 	if ttft := s.shortestFirst(); ttft > s.bound.TTFT {
 		s.bound.E2E += ttft - s.bound.TTFT
 		s.bound.TTFT = ttft
@@ -329,4 +330,38 @@ func (h *floatHeap) pop() {
 		a[i], a[least] = a[least], a[i]
 		i = least
 	}
+}
+
+// pooled is the hit rate of one cache, requests in order. A request's blocks are used the last first, so that its head is newer than its
+// tail.
+func (s *study) pooled(p evict.Cache) float64 {
+	block := s.config.Trace.BlockTokens
+	hits, prompts, access := 0, 0, 0
+	for i := range s.all {
+		a := &s.all[i]
+		blocks := s.blocks[a.from:a.to]
+		n := 0
+		for n < len(blocks) && n < (a.prompt-1)/block && p.Holds(blocks[n]) {
+			n++
+		}
+		for j := len(blocks) - 1; j >= 0; j-- {
+			p.Use(blocks[j], access)
+			access++
+		}
+		hits += n * block
+		prompts += a.prompt
+	}
+	return float64(hits) / float64(prompts)
+}
+
+// inOrder is the blocks in the order in which pooled uses them.
+func (s *study) inOrder() []int32 {
+	order := make([]int32, 0, len(s.blocks))
+	for i := range s.all {
+		a := &s.all[i]
+		for j := a.to - 1; j >= a.from; j-- {
+			order = append(order, s.blocks[j])
+		}
+	}
+	return order
 }

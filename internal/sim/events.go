@@ -11,6 +11,7 @@ const (
 	noticeEnd              // of an end,
 	noticeCounts           // of an engine's counts
 	scrape                 // a router asks all engines for their counts
+	turn                   // a router looks at those who wait
 	sample                 // the load is noted for the report
 )
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/engine"
+	"github.com/warmpath/warmpath/internal/line"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/traces"
@@ -42,9 +43,17 @@ type flight struct {
 	session  *session
 	router   *router
 	worker   *worker
+	want     sched.Request
+	entry    line.Entry
 	course   sched.Course
-	told     int // generated tokens that the router knows of
-	atWorker int // index in its flights
+	came     time.Duration // to its router
+	waits    bool          // it did not find room when it came
+	told     int           // generated tokens that the router knows of
+	atWorker int           // index in its flights
+
+	tenant    *Tenant       // nil: figures are not told apart
+	counted   int           // generated tokens that its tenant was told,
+	lastToken time.Duration // and when
 }
 
 // session is the requests that are still to come, in order.
@@ -56,7 +65,7 @@ type session struct {
 // promptBytes is the bytes that a token of a prompt is taken to have: the router is told prompts in bytes.
 const promptBytes = 4
 
-func newLab(c Config) *lab {
+func newLab(c Config) (*lab, error) {
 	l := &lab{config: c, chance: arrivalChance(c.Seed), spray: rand.New(rand.NewPCG(c.Seed, 0x7370726179)), most: capacity(c.Fleet)}
 	l.result = newResult(c)
 	for i, p := range c.Fleet {
@@ -68,9 +77,13 @@ func newLab(c Config) *lab {
 		l.workers = append(l.workers, w)
 	}
 	for i := range c.Replicas {
-		l.routers = append(l.routers, newRouter(l, i))
+		r, err := newRouter(l, i)
+		if err != nil {
+			return nil, err
+		}
+		l.routers = append(l.routers, r)
 	}
-	return l
+	return l, nil
 }
 
 // arrivalChance is the random source of arrivals within the grain of their stamps.
@@ -143,9 +156,14 @@ func (l *lab) step() (more bool, err error) {
 	l.now = max(l.now, at)
 	if w != nil {
 		l.settle(w)
-		return true, l.failed()
+	} else {
+		l.handle(l.events.pop())
 	}
-	l.handle(l.events.pop())
+	for _, r := range l.routers {
+		if r.ripe {
+			r.pump()
+		}
+	}
 	return true, l.failed()
 }
 
@@ -245,6 +263,8 @@ func (l *lab) handle(e event) {
 	case scrape:
 		e.router.scrape()
 		l.events.push(event{at: l.now + scrapeEvery, kind: scrape, router: e.router})
+	case turn:
+		e.router.armed, e.router.ripe = false, true
 	case sample:
 		l.result.sample(l.workers)
 		l.events.push(event{at: l.now + l.config.SampleEvery, kind: sample})
@@ -254,8 +274,13 @@ func (l *lab) handle(e event) {
 // place routes a request and gives it to its engine.
 func (l *lab) place(f *flight) {
 	q := &f.request
+	f.came, f.tenant = l.now, nil
+	if l.config.ByTenant {
+		f.tenant = l.result.tenant(q.Tenant)
+		f.tenant.Came++
+	}
 	if q.Prompt+q.Output > l.most {
-		l.refuse(f)
+		l.refuse(f, nil)
 		return
 	}
 	f.keys = q.Keys(f.keys)
@@ -265,21 +290,28 @@ func (l *lab) place(f *flight) {
 	if n := len(l.routers); n > 1 {
 		f.router = l.routers[l.spray.IntN(n)]
 	}
-	w := f.router.place(f)
-	if w == nil {
-		l.refuse(f)
-		return
+	waits, err := f.router.enter(f)
+	switch f.waits = waits; {
+	case err != nil:
+		l.refuse(f, err)
+	case !waits:
+		l.submit(f)
 	}
+}
+
+// submit gives a placed request to its engine.
+func (l *lab) submit(f *flight) {
+	q, w := &f.request, f.worker
+	l.result.turned(f)
 	if x := l.config.Force; x != nil && x.Request == l.placed {
 		l.until, l.result.Chosen = l.now+x.Horizon, w.number
 		f.router.sched.Reseed(x.Seed)
 	}
 	l.placed++
-	f.worker = w
 	f.sequence = engine.Sequence{PromptTokens: q.Prompt, OutputTokens: q.Output, Keys: f.keys, Owner: f}
 	if err := w.core.Submit(&f.sequence, l.now); err != nil {
 		f.router.failed(f)
-		l.refuse(f)
+		l.refuse(f, nil)
 		return
 	}
 	f.atWorker = len(w.flights)
@@ -300,8 +332,8 @@ func (l *lab) endsOf(blocks int) []int32 {
 	return l.ends[:blocks]
 }
 
-func (l *lab) refuse(f *flight) {
-	l.result.Refused++
+func (l *lab) refuse(f *flight, why error) {
+	l.result.refused(l, f, refusal(why))
 	l.over(f, true)
 	l.spare = append(l.spare, f)
 }
@@ -319,6 +351,9 @@ func (l *lab) settle(w *worker) {
 	steps := w.core.Planned()
 	out := w.core.End()
 	w.steps.add(w.begun, l.now, steps)
+	if l.config.ByTenant {
+		l.result.account(l, w)
+	}
 	for _, e := range out {
 		f := e.Sequence.Owner.(*flight)
 		if e.First {

@@ -42,7 +42,10 @@ func TestConservationHoldsForAnyFleetAndTraffic(t *testing.T) {
 	preempted, refused := int64(0), 0
 	for seed := range uint64(120) {
 		c := anyConfig(t, rand.New(rand.NewPCG(seed, 1)), seed).withDefaults()
-		l := newLab(c)
+		l, err := newLab(c)
+		if err != nil {
+			t.Fatal(err)
+		}
 		reader, err := c.Trace.Reader(c.Seed)
 		if err != nil {
 			t.Fatal(err)

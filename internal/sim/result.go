@@ -4,7 +4,11 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/sched"
+	"github.com/warmpath/warmpath/internal/sketch"
 )
+
+// Distribution is one of times in seconds.
+type Distribution = sketch.Distribution
 
 // Result is what came of a run.
 type Result struct {
@@ -13,8 +17,9 @@ type Result struct {
 	Seed    uint64
 	Workers int
 
-	// Placed and Finished count requests, Refused those that fit on no worker. A refused one ends its session.
-	Placed, Finished, Refused int
+	// Placed and Finished count requests, Refused those that fit on no worker, TurnedAway those that the queue refused or that waited in
+	// it in vain. A refused one ends its session.
+	Placed, Finished, Refused, TurnedAway int
 	// TTFT, TPOT and E2E are of finished requests, in seconds; TPOT of those with two tokens or more. Session is from its begin to the
 	// end of its last request.
 	TTFT, TPOT, E2E, Session Distribution
@@ -43,6 +48,8 @@ type Result struct {
 	Samples     [][]int
 	Slices      []Slice
 
+	// Tenants are told apart where that was asked for, in the order of their names.
+	Tenants []*Tenant
 	// Bounds are what was possible.
 	Bounds Bounds
 
@@ -80,7 +87,7 @@ func (r *Result) Spread() float64 {
 
 // GoodShare is the share of requests that met the SLO; those that were refused did not.
 func (r *Result) GoodShare() float64 {
-	return ratio(float64(r.Good), float64(r.Finished+r.Refused))
+	return ratio(float64(r.Good), float64(r.Finished+r.Refused+r.TurnedAway))
 }
 
 // Goodput is the requests a second that met the SLO, over the whole run.
@@ -106,7 +113,7 @@ func (r *Result) decided(l *lab, d *sched.Decision) {
 // finished takes in a request that got its last token.
 func (r *Result) finished(l *lab, f *flight, worker int) {
 	s := &f.sequence
-	ttft, e2e, tpot := s.FirstToken-s.Arrived, s.Finished-s.Arrived, time.Duration(0)
+	ttft, e2e, tpot := s.FirstToken-f.came, s.Finished-f.came, time.Duration(0)
 	r.Finished++
 	r.Served[worker]++
 	r.Held[worker] += e2e
@@ -117,6 +124,11 @@ func (r *Result) finished(l *lab, f *flight, worker int) {
 		tpot = (s.Finished - s.FirstToken) / time.Duration(s.Generated-1)
 		r.TPOT.Add(tpot.Seconds())
 	}
+	if t := f.tenant; t != nil {
+		t.Finished++
+		t.TTFT.Add(ttft.Seconds())
+		t.E2E.Add(e2e.Seconds())
+	}
 	if r.slo.met(ttft, tpot, e2e) {
 		r.Good++
 	}
@@ -124,7 +136,7 @@ func (r *Result) finished(l *lab, f *flight, worker int) {
 	r.CachedTokens += int64(s.CachedTokens)
 	r.GeneratedTokens += int64(s.Generated)
 	if r.SampleEvery > 0 {
-		n := int(s.Arrived / r.SampleEvery)
+		n := int(f.came / r.SampleEvery)
 		for len(r.Slices) <= n {
 			r.Slices = append(r.Slices, Slice{})
 		}
@@ -153,7 +165,7 @@ func (r *Result) sample(workers []*worker) {
 func (r *Result) close(l *lab) {
 	for _, w := range l.workers {
 		for _, f := range w.flights {
-			r.Waited += l.now - f.sequence.Arrived
+			r.Waited += l.now - f.came
 		}
 		n := w.core.Counts()
 		r.Busy = append(r.Busy, n.BusyTime)

@@ -2,11 +2,13 @@ package sim
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/line"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/sched"
 )
@@ -31,9 +33,13 @@ type router struct {
 	held    []int32
 	gaps    []float32
 	seen    observation // of the latest scrape
+	line    *line.Line  // nil: nobody waits here
+	shed    *rand.Rand  // the chance by which its queue refuses
+	ripe    bool        // there may be room for those who wait
+	armed   bool        // a turn is among the events
 }
 
-func newRouter(l *lab, number int) *router {
+func newRouter(l *lab, number int) (*router, error) {
 	c := &l.config
 	r := &router{lab: l, number: number, fleet: fleet.New(fleet.DefaultOptions()), held: make([]int32, len(l.workers))}
 	options := cost.DefaultOptions()
@@ -69,9 +75,15 @@ func newRouter(l *lab, number int) *router {
 		}
 		r.workers = append(r.workers, fw)
 	}
-	r.sched = sched.New(r.fleet, r.index, cost.NewBook(options), cost.NewOutputs(0), ratio,
-		sched.Options{Policy: c.Policy, Seed: c.Seed + uint64(number)<<32, Without: c.Without})
-	return r
+	o := sched.Options{Policy: c.Policy, Seed: c.Seed + uint64(number)<<32, Without: c.Without}
+	if c.Queue != nil {
+		o.Room = c.Queue.Room
+	}
+	r.sched = sched.New(r.fleet, r.index, cost.NewBook(options), cost.NewOutputs(0), ratio, o)
+	if c.Queue != nil {
+		return r, r.openLine(c.Queue)
+	}
+	return r, nil
 }
 
 // assumedBlock is the tokens of a block of the engines that are simulated.
@@ -80,13 +92,13 @@ const assumedBlock = 16
 // at is virtual time as the rooms want it.
 func at(d time.Duration) time.Time { return time.Unix(1_700_000_000, 0).Add(d) }
 
-// place chooses a worker and reserves there; nil when nobody takes the request.
-func (r *router) place(f *flight) *worker {
+// ask fills in what the scheduler is asked for.
+func (r *router) ask(f *flight) {
 	if r.lab.config.ViewDelay == 0 {
 		r.catchUp()
 	}
-	q := &f.request
-	request := sched.Request{
+	q, request := &f.request, &f.want
+	*request = sched.Request{
 		Model: modelName, Chain: f.chain, Bytes: q.Prompt * promptBytes, PromptTokens: q.Prompt,
 		SessionKey: q.Session, Streamed: true, Generates: q.Output > 0,
 	}
@@ -96,14 +108,27 @@ func (r *router) place(f *flight) *worker {
 	if x := r.lab.config.Force; x != nil && x.Request == r.lab.placed && x.Worker >= 0 {
 		request.Only = r.workers[x.Worker].ID
 	}
+}
+
+// reserve chooses a worker for a request and reserves there.
+func (r *router) reserve(f *flight) (*sched.Decision, error) {
+	if f.waits {
+		if r.lab.config.ViewDelay == 0 {
+			r.catchUp()
+		}
+		if r.index == nil {
+			f.want.Held = r.cached(f) // it may be another's by now
+		}
+	}
 	now := at(r.lab.now)
-	d, reservation, err := r.sched.Place(now, request)
+	d, reservation, err := r.sched.Place(now, f.want)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	f.course = sched.Follow(&d, reservation, now)
 	r.lab.result.decided(r.lab, &d)
-	return r.lab.workers[d.Worker.Slot]
+	f.worker = r.lab.workers[d.Worker.Slot]
+	return &d, nil
 }
 
 // catchUp tells the fleet of the tokens that were generated since the last request came: what streams would have told by now.
@@ -170,6 +195,7 @@ func common(a, b []prefix.Key) int {
 
 func (r *router) firstToken(f *flight) {
 	r.sched.FirstToken(&f.course, at(f.sequence.FirstToken))
+	r.ripe = true
 }
 
 // ended releases and learns, as the router does when an answer is complete.
@@ -185,12 +211,23 @@ func (r *router) ended(f *flight) {
 		r.gaps = f.worker.steps.gaps(r.gaps[:0], s.FirstToken, s.Finished, gapsMax)
 		lesson.Gaps = r.gaps
 	}
+	if r.line != nil {
+		lesson.Tenant = f.request.Tenant
+	}
 	r.sched.Learn(&f.course, lesson)
+	if r.line != nil {
+		r.line.Settle(&f.entry, true, &lesson)
+	}
+	r.ripe = true
 }
 
 // failed gives back what a request that its engine refused had reserved.
 func (r *router) failed(f *flight) {
 	r.sched.Release(&f.course, f.chain, at(r.lab.now), fleet.Refused, false)
+	if r.line != nil {
+		r.line.Settle(&f.entry, false, nil)
+	}
+	r.ripe = true
 }
 
 // observation is one scrape of all engines, on its way to a router.
@@ -227,4 +264,5 @@ func (r *router) observe(o *observation) {
 	for i, w := range r.workers {
 		w.Observe(o.counts[i])
 	}
+	r.ripe = true
 }

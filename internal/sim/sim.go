@@ -47,6 +47,10 @@ type Config struct {
 	ViewDelay time.Duration
 	// Replicas is how many routers share the fleet, each knowing of the others' load what the engines' counts tell; 0 is 1.
 	Replicas int
+	// Queue has requests wait for room on a worker; nil: they wait in the engines.
+	Queue *Queue
+	// ByTenant tells the tenants' figures apart.
+	ByTenant bool
 	// SLO is what a request must meet to be counted as good.
 	SLO SLO
 	// SampleEvery is the time between samples of each worker's load; 0 takes none.
@@ -101,6 +105,8 @@ func (c Config) check() error {
 		return fmt.Errorf("the fleet has no workers (--fleet)")
 	case sched.Policies[c.Policy] == nil:
 		return fmt.Errorf("unknown policy %q; there are: %s (--policies)", c.Policy, strings.Join(sched.PolicyNames(), ", "))
+	case c.Queue != nil && c.Force != nil:
+		return fmt.Errorf("with a queue there is no telling what other choices would have come to (--queue, --regret)")
 	case c.Without != 0 && c.Policy != sched.DefaultPolicy:
 		return fmt.Errorf("policy %q has no terms to leave out; %s has", c.Policy, sched.DefaultPolicy)
 	case !(c.Rate > 0) || c.Rate > 1e6:
@@ -118,7 +124,10 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	l := newLab(c)
+	l, err := newLab(c)
+	if err != nil {
+		return nil, err
+	}
 	reader, err := c.Trace.Reader(c.Seed)
 	if err != nil {
 		return nil, err

@@ -50,7 +50,7 @@ func (d *decisions) parse(line []byte, into []Request) ([]Request, error) {
 	if err := checkLengths(prompt, output); err != nil {
 		return into, err
 	}
-	q := Request{At: r.Time.Sub(d.start), Prompt: prompt, Output: output}
+	q := Request{At: r.Time.Sub(d.start), Tenant: r.Tenant, Prompt: prompt, Output: output}
 	if r.Session != "" {
 		q.Session = hash(r.Session)
 		if n, err := strconv.ParseUint(r.Session, 16, 64); err == nil {

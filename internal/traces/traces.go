@@ -27,6 +27,8 @@ type Request struct {
 	Think   time.Duration
 	// Session is the FNV-1a hash of the session's id; 0 where there are no sessions.
 	Session uint64
+	// Tenant is who asks, "" where nobody is named.
+	Tenant string
 	// Prompt and Output are lengths in tokens.
 	Prompt, Output int
 	// Blocks name the full blocks of the prompt, and of the answer where the trace knows them, as runs. Read only.
@@ -152,7 +154,7 @@ func (e *LineError) Unwrap() error { return e.Err }
 
 // requestBytes is what a request takes in memory beside its runs, runBytes one of those.
 const (
-	requestBytes = 96
+	requestBytes = 112
 	runBytes     = 16
 )
 

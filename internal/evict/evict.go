@@ -1,46 +1,17 @@
-package sim
+// Package evict is caches that hold so many blocks and differ in what they put out for others: least recently used, and what is needed last.
+//
+//	c := evict.NewLRU(blocks, most)     // blocks have numbers below blocks
+//	hit := c.Holds(7)
+//	c.Use(7, access)
+package evict
 
 import "container/heap"
 
-// pool is one cache of the size of the fleet's together.
-type pool interface {
-	holds(block int32) bool
-	// use notes that a block is in use at this access, the number of which only grows, and puts out others while there are too many.
-	use(block int32, access int)
-}
-
-// pooled is the hit rate of one cache, requests in order. A request's blocks are used the last first, so that its head is newer than its
-// tail.
-func (s *study) pooled(p pool) float64 {
-	block := s.config.Trace.BlockTokens
-	hits, prompts, access := 0, 0, 0
-	for i := range s.all {
-		a := &s.all[i]
-		blocks := s.blocks[a.from:a.to]
-		n := 0
-		for n < len(blocks) && n < (a.prompt-1)/block && p.holds(blocks[n]) {
-			n++
-		}
-		for j := len(blocks) - 1; j >= 0; j-- {
-			p.use(blocks[j], access)
-			access++
-		}
-		hits += n * block
-		prompts += a.prompt
-	}
-	return float64(hits) / float64(prompts)
-}
-
-// inOrder is the blocks in the order in which pooled uses them.
-func (s *study) inOrder() []int32 {
-	order := make([]int32, 0, len(s.blocks))
-	for i := range s.all {
-		a := &s.all[i]
-		for j := a.to - 1; j >= a.from; j-- {
-			order = append(order, s.blocks[j])
-		}
-	}
-	return order
+// Cache is one of them. Its calls do not allocate but for what is due, and are not synchronised.
+type Cache interface {
+	Holds(block int32) bool
+	// Use notes that a block is in use at this access, the number of which only grows, and puts out others while there are too many.
+	Use(block int32, access int)
 }
 
 // lru puts out what was used least recently: a list through newer and older, of which 0 is the sentinel and block n is n+1.
@@ -50,13 +21,14 @@ type lru struct {
 	count, most  int
 }
 
-func newLRU(blocks, most int) *lru {
+// NewLRU puts out what was used least recently.
+func NewLRU(blocks, most int) Cache {
 	return &lru{newer: make([]int32, blocks+1), older: make([]int32, blocks+1), in: make([]bool, blocks+1), most: most}
 }
 
-func (l *lru) holds(block int32) bool { return l.in[block+1] }
+func (l *lru) Holds(block int32) bool { return l.in[block+1] }
 
-func (l *lru) use(block int32, _ int) {
+func (l *lru) Use(block int32, _ int) {
 	i := block + 1
 	if l.in[i] {
 		l.unlink(i)
@@ -89,7 +61,8 @@ type belady struct {
 
 const never = 1<<63 - 1
 
-func newBelady(order []int32, blocks, most int) *belady {
+// NewBelady puts out what is needed last (Belady 1966), order being the blocks in the order in which they will be used.
+func NewBelady(order []int32, blocks, most int) Cache {
 	b := &belady{next: make([]int, len(order)), due: make([]int, blocks), most: most}
 	for i := range b.due {
 		b.due[i] = never
@@ -104,9 +77,9 @@ func newBelady(order []int32, blocks, most int) *belady {
 	return b
 }
 
-func (b *belady) holds(block int32) bool { return b.due[block] >= 0 }
+func (b *belady) Holds(block int32) bool { return b.due[block] >= 0 }
 
-func (b *belady) use(block int32, access int) {
+func (b *belady) Use(block int32, access int) {
 	if b.due[block] < 0 {
 		b.count++
 	}

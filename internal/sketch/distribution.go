@@ -1,4 +1,9 @@
-package sim
+// Package sketch keeps any number of times in little memory.
+//
+//	var d sketch.Distribution
+//	d.Add(0.35)
+//	fmt.Println(d.Mean(), d.Quantile(0.99))
+package sketch
 
 import "math"
 
@@ -21,12 +26,15 @@ const (
 var bucketLog = math.Log(bucketGrowth)
 
 // Add takes in one time in seconds.
-func (d *Distribution) Add(seconds float64) {
-	d.n++
-	d.sum += seconds
+func (d *Distribution) Add(seconds float64) { d.AddN(seconds, 1) }
+
+// AddN takes in the same time so many times.
+func (d *Distribution) AddN(seconds float64, n int) {
+	d.n += n
+	d.sum += seconds * float64(n)
 	d.most = max(d.most, seconds)
 	if !(seconds > secondsLeast) {
-		d.zeros++
+		d.zeros += n
 		return
 	}
 	i := int(math.Ceil(math.Log(seconds/secondsLeast) / bucketLog))
@@ -41,14 +49,19 @@ func (d *Distribution) Add(seconds float64) {
 	for i-d.low >= len(d.counts) {
 		d.counts = append(d.counts, 0)
 	}
-	d.counts[i-d.low]++
+	d.counts[i-d.low] += uint32(n)
 }
 
 // Count is how many there are.
 func (d *Distribution) Count() int { return d.n }
 
 // Mean is their mean in seconds, 0 of none.
-func (d *Distribution) Mean() float64 { return ratio(d.sum, float64(d.n)) }
+func (d *Distribution) Mean() float64 {
+	if d.n == 0 {
+		return 0
+	}
+	return d.sum / float64(d.n)
+}
 
 // Max is the longest.
 func (d *Distribution) Max() float64 { return d.most }

@@ -1,0 +1,108 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/flow"
+	"github.com/warmpath/warmpath/internal/line"
+	"github.com/warmpath/warmpath/internal/sched"
+)
+
+// Queue has requests wait for room on a worker as the router's gate does.
+type Queue struct {
+	line.Options
+	Room sched.RoomLimits
+	// Class is that of tenants of whom Tenants says nothing.
+	Class   string
+	Tenants map[string]Share
+}
+
+// Share is a tenant's class and its weight in it; "" and 0 are the usual.
+type Share struct {
+	Class  string
+	Weight float64
+}
+
+// classOf is a class' place among all; the last one for a class that there is not, as in flow.
+func (q *Queue) classOf(tenant string) (class int, weight float64) {
+	name, share := q.Class, q.Tenants[tenant]
+	if share.Class != "" {
+		name = share.Class
+	}
+	for i, c := range q.Classes {
+		if c.Name == name {
+			return i, share.Weight
+		}
+	}
+	return len(q.Classes) - 1, share.Weight
+}
+
+// openLine has the router's requests wait in a line of its own.
+func (r *router) openLine(q *Queue) error {
+	l, err := line.New(q.Options, r.sched, func(e *line.Entry) (*sched.Decision, error) { return r.reserve(e.Owner.(*flight)) })
+	if err != nil {
+		return fmt.Errorf("the queue: %w", err)
+	}
+	r.line, r.shed = l, rand.New(rand.NewPCG(r.lab.config.Seed+uint64(r.number)<<32, 0x73686564))
+	return nil
+}
+
+// enter has a request placed, or wait. Without a queue nobody waits here.
+func (r *router) enter(f *flight) (waits bool, err error) {
+	r.ask(f)
+	if r.line == nil {
+		_, err = r.reserve(f)
+		return false, err
+	}
+	e := &f.entry
+	e.Owner, e.Request, f.want.Tenant = f, &f.want, f.request.Tenant
+	e.Item = flow.Item{Tenant: f.request.Tenant, Bytes: int64(f.want.Bytes)}
+	e.Item.Class, e.Item.Weight = r.lab.config.Queue.classOf(f.request.Tenant)
+	waits, err = r.line.Enter(at(r.lab.now), e, r.shed.Float64())
+	r.arm()
+	return waits, err
+}
+
+// pump gives those who wait what room there is. It is called when what may have made room is over.
+func (r *router) pump() {
+	l := r.lab
+	r.ripe = false
+	if r.line == nil || r.line.Waiting() == 0 {
+		return
+	}
+	now := at(l.now)
+	for e := r.line.Next(now); e != nil; e = r.line.Next(now) {
+		if f := e.Owner.(*flight); e.Err != nil {
+			l.refuse(f, e.Err)
+		} else {
+			l.submit(f)
+		}
+	}
+	for e := r.line.Late(now); e != nil; e = r.line.Late(now) {
+		l.refuse(e.Owner.(*flight), e.Err)
+	}
+	r.arm()
+}
+
+// turnEvery is how often those who wait are looked at when nothing happens, as in the gate.
+const turnEvery = time.Second
+
+// arm looks at those who wait again when the next one's time is up, as long as somebody waits.
+func (r *router) arm() {
+	due, some := r.line.NextExpiry()
+	if !some || r.armed {
+		return
+	}
+	r.armed = true
+	r.lab.events.push(event{at: r.lab.now + min(turnEvery, max(0, due.Sub(at(r.lab.now)))), kind: turn, router: r})
+}
+
+// refusal is why a request was refused by the queue; nil: it fits on no worker.
+func refusal(err error) *flow.Refusal {
+	var r *flow.Refusal
+	errors.As(err, &r)
+	return r
+}
