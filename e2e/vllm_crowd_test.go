@@ -44,7 +44,9 @@ type asked struct {
 
 	// What judge finds.
 	decided   *decided
-	unbounded int // tokens that a cache without a bound would have had on the same worker
+	unbounded int  // tokens that a cache without a bound would have had on the same worker
+	alone     bool // no other request was under way there at any time between its begin and its end
+	first     bool // on a worker whose cache was cleared while it was idle: it tells so only with its next step
 }
 
 // cleared is the moment at which a worker's cache was emptied.

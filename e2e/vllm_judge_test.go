@@ -90,6 +90,7 @@ func (c *crowd) judge(decisions map[string]*decided) {
 	for _, clear := range c.clears {
 		all = append(all, happening{clear.at, func() { delete(held, clear.worker) }})
 	}
+	c.judgeCompany()
 	slices.SortFunc(all, func(a, b happening) int { return cmp.Compare(a.at, b.at) })
 	for _, h := range all {
 		h.do()
@@ -98,6 +99,26 @@ func (c *crowd) judge(decisions map[string]*decided) {
 
 // names is any secret: what it makes of blocks is only compared.
 var names = prefix.NewSeed(nil)
+
+// judgeCompany finds who was alone, and who came first after a clearing.
+func (c *crowd) judgeCompany() {
+	on := map[string][]*asked{}
+	for _, a := range c.asked {
+		if a.decided != nil {
+			on[a.decided.Worker] = append(on[a.decided.Worker], a)
+		}
+	}
+	for worker, all := range on {
+		for _, a := range all {
+			a.alone = !slices.ContainsFunc(all, func(b *asked) bool { return b != a && b.begun < a.ended && a.begun < b.ended })
+		}
+		for _, clear := range c.clears {
+			if i := slices.IndexFunc(all, func(a *asked) bool { return a.begun > clear.at }); clear.worker == worker && i >= 0 {
+				all[i].first = true
+			}
+		}
+	}
+}
 
 // keys names the whole blocks of a prompt.
 func keys(ids []uint32, salt string) []prefix.Key {
@@ -109,6 +130,7 @@ type sums struct {
 	requests, failed, unreported     int
 	right, some, part                int // equal to the block; reported any; reported some, but less than an unbounded cache would
 	byEvents, tokensRight            int
+	alone, aloneRight                int // requests that went by events and had their worker to themselves
 	prompt, predicted, told, without int // tokens: of prompts; cached as predicted, as reported, and without a bound
 }
 
@@ -133,6 +155,9 @@ func (s *sums) add(a *asked) {
 	count(&s.part, told > 0 && told < a.unbounded)
 	count(&s.byEvents, a.decided.ByEvents)
 	count(&s.tokensRight, a.decided.PromptTokens == a.decided.PromptTokensEst)
+	alone := a.alone && !a.first && a.decided.ByEvents
+	count(&s.alone, alone)
+	count(&s.aloneRight, alone && told == a.decided.CachedTokensEst)
 	s.prompt += a.decided.PromptTokens
 	s.predicted += a.decided.CachedTokensEst
 	s.told += told
@@ -160,9 +185,9 @@ func (c *crowd) table(t *testing.T, phases ...string) (total sums) {
 	}
 	var b bytes.Buffer
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "phase\trequests\tfailed\treport\tequal\t\tby events\tprompt equal\tsome cached\tpart of unbounded\tprompt tokens\tpredicted\treported\tunbounded\t")
+	fmt.Fprintln(w, "phase\trequests\tfailed\treport\tequal\t\talone equal\tby events\tprompt equal\tsome cached\tpart of unbounded\tprompt tokens\tpredicted\treported\tunbounded\t")
 	line := func(name string, s *sums) {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%.1f %%\t%d\t%d\t%.0f %%\t%.0f %%\t%d\t%d\t%d\t%d\t\n", name, s.requests, s.failed, s.reported(), s.right, s.percent(s.right), s.byEvents,
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%.1f %%\t%d of %d\t%d\t%d\t%.0f %%\t%.0f %%\t%d\t%d\t%d\t%d\t\n", name, s.requests, s.failed, s.reported(), s.right, s.percent(s.right), s.aloneRight, s.alone, s.byEvents,
 			s.tokensRight, s.percent(s.some), s.percent(s.part), s.prompt, s.predicted, s.told, s.without)
 	}
 	for _, phase := range phases {
@@ -186,8 +211,8 @@ func (c *crowd) differing(t *testing.T) {
 		case d == nil || !d.CachedReported:
 			t.Logf("%s (%s) has no decision or no report: %+v", a.id, a.phase, d)
 		case d.CachedTokens != d.CachedTokensEst || d.PromptTokens != d.PromptTokensEst:
-			t.Logf("%s (%s) on %s: predicted %d (by events: %v), reported %d, unbounded %d, of %d prompt tokens (predicted %d); begun %d, ended %d", a.id, a.phase, d.Worker,
-				d.CachedTokensEst, d.ByEvents, d.CachedTokens, a.unbounded, d.PromptTokens, d.PromptTokensEst, a.begun, a.ended)
+			t.Logf("%s (%s) on %s: predicted %d (by events: %v), reported %d, unbounded %d, of %d prompt tokens (predicted %d); alone: %v; begun %d, ended %d", a.id, a.phase, d.Worker,
+				d.CachedTokensEst, d.ByEvents, d.CachedTokens, a.unbounded, d.PromptTokens, d.PromptTokensEst, a.alone, a.begun, a.ended)
 		}
 		// The engine's own words, where they came to the client, are what the log says.
 		if d := a.decided; d != nil && a.usage.Details != nil && (a.usage.PromptTokens != d.PromptTokens || len(a.prompt) != d.PromptTokens || a.usage.Details.CachedTokens != d.CachedTokens) {
