@@ -88,11 +88,11 @@ func (l *Line) Enter(now time.Time, e *Entry, chance float64) (waits bool, err e
 		}
 	} else if err == nil {
 		if !known {
-			if cost, err = l.sched.Price(now, *e.Request); err != nil {
-				return false, err
-			}
+			cost, err = l.sched.Price(now, *e.Request)
 		}
-		err = &sched.ErrNoRoom{Model: e.Request.Model, Cost: cost}
+		if err == nil {
+			err = &sched.ErrNoRoom{Model: e.Request.Model, Cost: cost}
+		}
 	}
 	if !l.worthIt(it, err) {
 		return false, err
