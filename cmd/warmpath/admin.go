@@ -35,6 +35,7 @@ func (r *router) adminHandler() http.Handler {
 		answer(w, http.StatusOK, map[string]any{"policy": r.gate.Policy(), "policies": sched.PolicyNames()})
 	})
 	mux.HandleFunc("POST /policy", r.postPolicy)
+	mux.HandleFunc("POST /explain", r.postExplain)
 	if r.cfg.Pprof {
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index) // heap, goroutine and the like by name
 		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
@@ -48,7 +49,7 @@ func (r *router) adminHandler() http.Handler {
 			refuse(w, http.StatusMethodNotAllowed, q.URL.Path+" does not take "+q.Method+", it takes "+strings.Join(takes, ", "))
 			return
 		}
-		refuse(w, http.StatusNotFound, "no such admin path: "+q.URL.Path+"; there are GET /metrics, /state, /workers, /policy, /healthz, POST /workers, POST /workers/{id}/drain, DELETE /workers/{id}, POST /policy")
+		refuse(w, http.StatusNotFound, "no such admin path: "+q.URL.Path+"; there are GET /metrics, /state, /workers, /policy, /healthz, POST /workers, POST /workers/{id}/drain, DELETE /workers/{id}, POST /policy, POST /explain")
 	})
 	return http.NewCrossOriginProtection().Handler(mux)
 }
@@ -184,6 +185,7 @@ type routerState struct {
 	Queue       *queueState    `json:"queue,omitempty"`
 	Tenants     []tenantState  `json:"tenants,omitempty"`
 	Pools       []poolState    `json:"pools,omitempty"`
+	Virtual     []virtualState `json:"virtual_models,omitempty"`
 	Workers     []workerState  `json:"workers"`
 }
 
@@ -239,7 +241,7 @@ func (r *router) state() routerState {
 	s := routerState{Version: version, Started: r.started, Policy: r.gate.Policy(), Running: r.proxy.Running(), SeedPrint: r.seed.Fingerprint(), Workers: []workerState{}}
 	modes := r.exact.modes()
 	s.EventIndex, s.Models = r.exact.state()
-	s.Queue, s.Tenants, s.Pools = r.queueNow(), r.tenantsNow(), r.poolsNow()
+	s.Queue, s.Tenants, s.Pools, s.Virtual = r.queueNow(), r.tenantsNow(), r.poolsNow(), r.virtualsNow()
 	r.gate.View(func(v gate.View) {
 		x := v.Index.Stats()
 		s.Index = indexState{x.Bytes, x.BytesMax, x.Blocks, x.Evictions}

@@ -15,7 +15,8 @@ func TestThePageOfTheAdminPortNamesEveryFieldAndState(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(text)
-	for _, kind := range []any{workerState{}, routerState{}, indexState{}, logState{}, eventState{}, modeState{}, truthState{}, lostState{}, queueState{}, queueClassState{}, queueLineState{}, tenantState{}, sched.Decision{}, sched.Row{}} {
+	for _, kind := range []any{workerState{}, routerState{}, indexState{}, logState{}, eventState{}, modeState{}, truthState{}, lostState{}, queueState{}, queueClassState{}, queueLineState{}, tenantState{}, sched.Decision{}, sched.Row{},
+		explanation{}, explainedPrompt{}, explainedAnswer{}, explainedCost{}, explainedQueue{}, explainedRow{}, explainedEnd{}} {
 		of := reflect.TypeOf(kind)
 		for i := range of.NumField() {
 			name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")

@@ -26,7 +26,7 @@ asked (vLLM 8000, SGLang 30000, llama.cpp 8080, Ollama 11434, LM Studio 1234) an
 is used.
 
 Clients use the data port as they used the engine: http://127.0.0.1:8800/v1. Operators use the admin port:
-/metrics, /state, POST /workers, POST /workers/{id}/drain, DELETE /workers/{id}, POST /policy.
+/metrics, /state, POST /workers, POST /workers/{id}/drain, DELETE /workers/{id}, POST /policy, POST /explain.
 Both listen on this machine only until you say otherwise. Clients are not authenticated: put something that does
 so in front before you expose the data port.
 

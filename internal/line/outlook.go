@@ -15,22 +15,22 @@ type Outlook struct {
 	Queue flow.Outlook // if it waits
 }
 
-// Outlook does all that Enter does but place, push and remember, with a copy of the entry. Its errors are those of Enter, but nothing is shed
-// by chance: how likely that is stands in the outlook.
-func (l *Line) Outlook(now time.Time, e Entry) (o Outlook, err error) {
-	req, it := *e.Request, &e.Item
-	e.Request = &req
-	cost, known, err := l.look(now, &e)
-	if err == nil {
-		o.Heavy = it.Heavy
+// Outlook does all that Enter does but place, push and remember; foresee says what Place would do. The entry and its request are spent. Errors
+// are those of Enter, but nothing is shed by chance: how likely that is stands in the outlook.
+func (l *Line) Outlook(now time.Time, e *Entry, foresee func(e *Entry) (sched.Outlook, error)) (o Outlook, err error) {
+	it, req := &e.Item, e.Request
+	cost, known, unable := l.look(now, e)
+	req.MayWait, req.Heavy = true, it.Heavy
+	o.Heavy = it.Heavy
+	if o.Outlook, err = foresee(e); unable != nil {
+		return o, unable
 	}
-	req.MayWait, req.Heavy = true, o.Heavy
-	if o.Outlook, err = l.sched.Outlook(now, req); err == nil {
+	if err == nil {
 		if o.Room && !l.Queue.Waits(it) {
 			return o, nil
 		}
 		if !known {
-			if cost, err = l.sched.Price(now, req); err != nil {
+			if cost, err = l.sched.Price(now, *req); err != nil {
 				return o, err
 			}
 		}

@@ -4,17 +4,18 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/intake"
-	"github.com/warmpath/warmpath/internal/line"
 	"github.com/warmpath/warmpath/internal/llmapi"
 )
 
 // Outlook is what would become of a request that came now.
 type Outlook struct {
-	line.Outlook
-	Facts   *Facts // of the request; their Status, Error and Refused are those of the answer that it would get from us, 0 when a worker would be asked
-	Answers int    // to be generated
-	Only    string // the one worker that can serve it
+	gate.Outlook
+	Facts    *Facts // of the request; Status, Error and Refused are those of our own answer to it, zero when a worker would be asked
+	Answers  int    // to be generated
+	Only     string // the one worker that can serve it
+	TokenIDs bool   // its prompt is given in tokens
 }
 
 // Explain walks a request to where a worker would be chosen. Nothing is reserved, sent, learned or counted; engines may be asked for the
@@ -28,7 +29,7 @@ func (p *Proxy) Explain(w http.ResponseWriter, r *http.Request, policy string) *
 	if x.taken != nil {
 		x.taken.Close()
 	}
-	o.Answers, o.Only = x.req.Answers*max(1, x.req.Prompts), x.want.Only
+	o.Answers, o.Only, o.TokenIDs = x.req.Answers*max(1, x.req.Prompts), x.want.Only, x.req.TokenIDs
 	var f *failure
 	if errors.As(err, &f) {
 		x.facts.Status, x.facts.Error = f.status, intake.Clip(f.message)
@@ -44,7 +45,7 @@ func (x *exchange) foresee(o *Outlook, policy string) (err error) {
 			return err
 		}
 	}
-	if err = x.p.desk.Would(x.facts.Started, &x.guest, x.want.Model, x.expected()); err == nil {
+	if err = x.p.desk.Would(x.facts.Started, &x.guest, x.named(), x.expected()); err == nil {
 		o.Outlook, err = x.p.gate.Outlook(x.want, x.waiting(), policy)
 	}
 	if err != nil {

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/declog"
+	"github.com/warmpath/warmpath/internal/sched"
+)
+
+const explainLong = `explain asks a running router what would become of a request if it came now: how many tokens its prompt has and how that is known,
+what it is expected to cost, every worker with the seconds that going there would take and cost others, the filters that put workers
+out, and whether it would have to wait. Nothing is sent to a worker to be answered, and the router stays as it was.
+
+The request is the body that a client would send (--body; - is standard input), with the headers that it would send (--header): a
+tenant's key, a class. Its API is guessed from the body where --api does not say. --policy asks what another policy would choose.
+
+With --id it says the same of a request that was, from the decision log (serve --decision-log): the best eight workers as they were, and
+what came of it. The id is that of the answer's X-Request-Id header.
+
+Of each worker: cached, the prompt's tokens that it holds, told by its cache events (*) or assumed; wait, for prefills queued there and
+for room, and what that wait costs others; prefill, its own; delays, what its prefill costs those who wait or decode; decode, its answer
+among those under way; batch, what its presence costs them; displ., what it displaces from the cache. The least sum is best:
+docs/POLICY.md has the formula. Other policies choose by a score of their own.
+
+`
+
+const explainExample = `  warmpath explain --body request.json
+  warmpath explain --body request.json --policy least-requests --json
+  echo '{"model":"m","prompt":"Hello"}' | warmpath explain --body - --header 'X-Warmpath-Class: batch'
+  warmpath explain --id 4f2c --log decisions.jsonl`
+
+// explainFlags are the flags of `warmpath explain`.
+type explainFlags struct {
+	body, admin, api, policy, id, log string
+	headers                           []string
+	rows                              int
+	json                              bool
+	timeout                           time.Duration
+}
+
+// explainCommand is `warmpath explain`.
+func explainCommand() *cobra.Command {
+	var f explainFlags
+	command := &cobra.Command{
+		Use: "explain --body FILE | --id ID --log FILE", Short: "Say where a request would go now, or why one went where it did",
+		Long: explainLong + exitCodesUsage, Example: explainExample, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags := command.Flags()
+	flags.StringVar(&f.body, "body", "", "file with the request's body, - for standard input")
+	flags.StringVar(&f.admin, "admin", "http://"+config.Default().Admin, "admin port of the router")
+	flags.StringVar(&f.api, "api", "", "what the body is: "+strings.Join(apiNames(), ", ")+", or a path such as /v1/rerank; guessed if not given")
+	flags.StringVar(&f.policy, "policy", "", "policy to go by, in place of the one in force")
+	flags.StringArrayVar(&f.headers, "header", nil, "header of the request, 'Name: value'; repeat for more")
+	flags.StringVar(&f.id, "id", "", "id of a request in the decision log")
+	flags.StringVar(&f.log, "log", "", "the decision log; files that it was rotated to are looked through as well")
+	flags.IntVar(&f.rows, "rows", 20, "workers shown at most; 0 shows all")
+	flags.BoolVar(&f.json, "json", false, "one JSON object: docs/ADMIN.md names its fields")
+	flags.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long the router may take")
+	command.MarkFlagFilename("body", "json")
+	command.MarkFlagFilename("log", "jsonl")
+	command.RegisterFlagCompletionFunc("api", cobra.FixedCompletions(apiNames(), cobra.ShellCompDirectiveNoFileComp))
+	command.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(sched.PolicyNames(), cobra.ShellCompDirectiveNoFileComp))
+	return command
+}
+
+func apiNames() []string { return slices.Sorted(maps.Keys(pathOf)) }
+
+func (f *explainFlags) run(cmd *cobra.Command) error {
+	if err := f.check(cmd); err != nil {
+		return usageError{err}
+	}
+	var e explanation
+	var err error
+	if f.id != "" {
+		e, err = findDecision(f.log, f.id)
+	} else {
+		e, err = f.ask(cmd.Context(), cmd.InOrStdin())
+	}
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	if !f.json {
+		return printExplanation(out, &e, f.rows)
+	}
+	j := json.NewEncoder(out)
+	j.SetIndent("", "  ")
+	j.SetEscapeHTML(false)
+	return j.Encode(e)
+}
+
+func (f *explainFlags) check(cmd *cobra.Command) error {
+	switch {
+	case f.body == "" && f.id == "":
+		return errors.New("neither --body nor --id is given: a request that could come, or the id of one that came")
+	case f.body != "" && f.id != "":
+		return errors.New("--body with --id: explain a request that could come, or one that came")
+	case f.id != "" && f.log == "":
+		return errors.New("--id without --log: the decision log is where past requests are found (serve --decision-log)")
+	case f.log != "" && f.id == "":
+		return errors.New("--log without --id: which of its requests?")
+	case f.rows < 0:
+		return fmt.Errorf("--rows %d: it must be 0 or more", f.rows)
+	case f.timeout <= 0:
+		return fmt.Errorf("--timeout %v: it must be above 0", f.timeout)
+	case f.api != "" && !strings.HasPrefix(f.api, "/") && pathOf[f.api] == "":
+		return fmt.Errorf("--api %q: there are %s, or a path that begins with /", f.api, strings.Join(apiNames(), ", "))
+	case f.policy != "" && sched.Policies[f.policy] == nil:
+		return fmt.Errorf("--policy %q: there are %s", f.policy, strings.Join(sched.PolicyNames(), ", "))
+	}
+	for _, name := range []string{"admin", "api", "policy", "header"} {
+		if f.id != "" && cmd.Flags().Changed(name) {
+			return fmt.Errorf("--%s with --id: the log says how it was decided", name)
+		}
+	}
+	for _, h := range f.headers {
+		if name, _, ok := strings.Cut(h, ":"); !ok || strings.TrimSpace(name) == "" {
+			return fmt.Errorf("--header %q: write 'Name: value'", h)
+		}
+	}
+	return nil
+}
+
+// explainAnswerBytesMax bounds what a router may answer: some 400 bytes a worker.
+const explainAnswerBytesMax = 16 << 20
+
+// ask has a router explain a request.
+func (f *explainFlags) ask(ctx context.Context, stdin io.Reader) (e explanation, err error) {
+	body := stdin
+	if f.body != "-" {
+		file, err := os.Open(f.body)
+		if err != nil {
+			return e, usageError{fmt.Errorf("--body: %w", err)}
+		}
+		defer file.Close()
+		body = file
+	}
+	text, err := io.ReadAll(body)
+	if err != nil {
+		return e, fmt.Errorf("--body cannot be read: %w", err)
+	}
+	path := f.api
+	if pathOf[path] != "" {
+		path = pathOf[path]
+	}
+	query := url.Values{}
+	for name, value := range map[string]string{"path": path, "policy": f.policy} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(f.admin, "/")+"/explain?"+query.Encode(), bytes.NewReader(text))
+	if err != nil || q.URL.Host == "" {
+		return e, usageError{fmt.Errorf("--admin %q is no address; write http://host:port", f.admin)}
+	}
+	for _, h := range f.headers {
+		name, value, _ := strings.Cut(h, ":")
+		q.Header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // no proxy of the environment stands before an admin port
+	a, err := client.Do(q)
+	if err != nil {
+		return e, fmt.Errorf("the router's admin port does not answer (--admin; serve prints it when it starts): %w", err)
+	}
+	defer a.Body.Close()
+	said, err := io.ReadAll(io.LimitReader(a.Body, explainAnswerBytesMax))
+	if err != nil {
+		return e, fmt.Errorf("%s broke off: %w", f.admin, err)
+	}
+	if a.StatusCode != http.StatusOK {
+		return e, refusedBy(f.admin, a.StatusCode, said)
+	}
+	if err := json.Unmarshal(said, &e); err != nil || e.Verdict == "" {
+		return e, fmt.Errorf("%s answered what is no explanation: is it a router's admin port (--admin)?", f.admin)
+	}
+	return e, nil
+}
+
+// refusedBy says what an admin port had against a request.
+func refusedBy(admin string, status int, said []byte) error {
+	var answer struct {
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(said, &answer) == nil && answer.Error.Message != "" {
+		return fmt.Errorf("%s answered %d: %s", admin, status, answer.Error.Message)
+	}
+	return fmt.Errorf("%s answered %d: %q; is it a router's admin port (--admin)?", admin, status, said[:min(len(said), answerShownMax)])
+}
+
+// findDecision looks a request up in a decision log, and in the older files that it was rotated to. Of several with the same id the last
+// counts. Broken lines are passed over.
+func findDecision(path, id string) (e explanation, err error) {
+	files := rotated([]string{path})
+	var found *declog.Record
+	records, broken := 0, 0
+	for _, name := range slices.Backward(files) { // the newest first
+		file, err := os.Open(name)
+		if err != nil {
+			return e, usageError{fmt.Errorf("--log: %w", err)}
+		}
+		reader := declog.NewReader(file)
+		for {
+			var r declog.Record
+			var line *declog.LineError
+			if err = reader.Next(&r); errors.As(err, &line) {
+				broken++
+				continue
+			}
+			if err != nil {
+				break
+			}
+			if records++; r.ID == id {
+				found = &r
+			}
+		}
+		file.Close()
+		if err != io.EOF {
+			return e, fmt.Errorf("%s: %w", name, err)
+		}
+		if found != nil {
+			return explainRecord(found), nil
+		}
+	}
+	text := fmt.Sprintf("no request %q among the %d of %s", id, records, strings.Join(files, ", "))
+	if broken > 0 {
+		text += fmt.Sprintf("; %d lines cannot be read", broken)
+	}
+	return e, errors.New(text + "; the id is that of the answer's X-Request-Id header, and a record is written when its request is over")
+}
