@@ -146,16 +146,21 @@ func timeout(text string) (time.Duration, error) {
 	return time.Duration(ms) * time.Millisecond, nil
 }
 
-// keyOf is the key that a client shows, in either dialect's header; "" none.
+// keyOf is the key that a client shows, in either dialect's header; "" none. An Authorization of another kind is no key, also where it
+// consists of one.
 func keyOf(in header.Fields) string {
-	if a := in.Get("Authorization"); a != "" {
-		if len(a) > len(bearer) && strings.EqualFold(a[:len(bearer)], bearer) {
-			return strings.TrimSpace(a[len(bearer):])
-		}
-		return a // of another scheme: no key of ours looks like it
+	a, key := in.Get("Authorization"), in.Get("X-Api-Key")
+	switch {
+	case len(a) > len(bearer) && strings.EqualFold(a[:len(bearer)], bearer):
+		return strings.TrimSpace(a[len(bearer):])
+	case a != "" && key == "":
+		return noKey
 	}
-	return in.Get("X-Api-Key")
+	return key
 }
+
+// noKey is not one of ours: none has a space.
+const noKey = " "
 
 // Least says whether a request is of the least urgent of several classes.
 func (d *Desk) Least(g *Guest) bool { return len(d.o.Classes) > 1 && g.Class == len(d.o.Classes)-1 }

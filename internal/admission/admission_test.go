@@ -72,7 +72,7 @@ func TestAUT01AKeyThatIsWrongIsToldNothingOfTheRightOnes(t *testing.T) {
 	d := keyed(t)
 	var g Guest
 	for name, h := range map[string]header.Fields{
-		"wrong": in("Authorization", "Bearer "+secret+"x"), "another scheme": in("Authorization", "Basic "+secret),
+		"wrong": in("Authorization", "Bearer "+secret+"x"), "another scheme": in("Authorization", "Basic "+secret), "no scheme": in("Authorization", secret),
 		"too long": in("X-Api-Key", strings.Repeat("a", 1<<16)), "a line break": in("X-Api-Key", secret+"\r\n"),
 	} {
 		if err := d.Enter(now, h, &g); !errors.Is(err, tenant.ErrKey) || strings.Contains(err.Error(), secret) {
