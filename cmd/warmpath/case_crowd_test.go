@@ -76,18 +76,18 @@ func (c *crowd) hold() (end func()) {
 	return func() { close(gate) }
 }
 
-// outcome is how streams ended, by what their clients saw.
-type outcome struct {
+// endings are how streams ended, by what their clients saw.
+type endings struct {
 	whole, refused, broken atomic.Int64
 	why                    atomic.Pointer[error] // of one that broke
 }
 
-func (o *outcome) broke(err error) {
+func (o *endings) broke(err error) {
 	o.broken.Add(1)
 	o.why.Store(&err)
 }
 
-func (o *outcome) String() string {
+func (o *endings) String() string {
 	said := fmt.Sprintf("%d whole, %d refused, %d broken", o.whole.Load(), o.refused.Load(), o.broken.Load())
 	if why := o.why.Load(); why != nil {
 		said += fmt.Sprintf(" (%v)", *why)
@@ -96,8 +96,8 @@ func (o *outcome) String() string {
 }
 
 // come opens n streams at once. begun counts first bytes; wait returns when all have ended.
-func (c *crowd) come(ctx context.Context, n int) (o *outcome, begun *atomic.Int64, wait func()) {
-	o, begun = &outcome{}, &atomic.Int64{}
+func (c *crowd) come(ctx context.Context, n int) (o *endings, begun *atomic.Int64, wait func()) {
+	o, begun = &endings{}, &atomic.Int64{}
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {

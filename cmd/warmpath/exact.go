@@ -16,6 +16,7 @@ import (
 	"github.com/warmpath/warmpath/internal/kvevent"
 	"github.com/warmpath/warmpath/internal/kvfeed"
 	"github.com/warmpath/warmpath/internal/kvindex"
+	"github.com/warmpath/warmpath/internal/outcome"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/render"
@@ -152,7 +153,7 @@ func (m *exactMode) find(ctx context.Context, ask render.Ask, into *exact.Found)
 // settled compares what a worker reported with what was predicted of it.
 func (m *exactMode) settled(f *proxy.Facts) {
 	w := f.Decision.Worker
-	if w == nil || !f.Usage.HasPrompt || f.Outcome != proxy.OutcomeSucceeded {
+	if w == nil || !f.Usage.HasPrompt || f.Outcome != outcome.Succeeded {
 		return
 	}
 	block := max(1, f.Decision.BlockTokens)

@@ -11,6 +11,7 @@ import (
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/metrics"
+	"github.com/warmpath/warmpath/internal/outcome"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/telemetry"
 )
@@ -38,7 +39,7 @@ func (r *router) settled(f *proxy.Facts) {
 	r.countUsage(f)
 	r.exact.settled(f)
 	r.waited(f)
-	if f.Outcome == proxy.OutcomeCancelled {
+	if f.Outcome == outcome.Cancelled {
 		m.Cancellations.Inc()
 	}
 	if f.Unterminated {
@@ -60,7 +61,7 @@ func (r *router) settled(f *proxy.Facts) {
 		for _, gap := range f.Gaps {
 			lat.ITL.Observe(seconds(gap))
 		}
-		if f.Outcome == proxy.OutcomeSucceeded {
+		if f.Outcome == outcome.Succeeded {
 			lat.E2E.Observe(f.Ended.Sub(f.Started))
 		}
 	}
@@ -76,7 +77,7 @@ func (r *router) settled(f *proxy.Facts) {
 func (r *router) countUsage(f *proxy.Facts) {
 	m := r.metrics
 	if !f.Usage.HasPrompt {
-		if f.Outcome == proxy.OutcomeSucceeded {
+		if f.Outcome == outcome.Succeeded {
 			m.RepliesUnmetered.Inc()
 		}
 		return
@@ -139,7 +140,7 @@ func (r *router) logDecision(f *proxy.Facts) {
 	d.CachedTokensEst, d.BestMatchedTokens, d.StreamedTokenCount = f.Decision.MatchedTokens, f.Decision.BestMatchedTokens, f.Tokens
 	declog.SetKeys(d, f.Chain.Keys)
 	d.Policy, d.Relaxed, d.Reason = f.Decision.Policy, f.Decision.Relaxed, f.Decision.Reason
-	d.Pool, d.PoolWhy = f.Pool.Name, f.Pool.Why
+	d.Asked, d.ModelReason, d.ModelRows, d.Pool, d.PoolWhy = f.Asked, f.Choice.Reason, f.Choice.Rows, f.Pool.Name, f.Pool.Why
 	if w := f.Decision.Worker; w != nil {
 		d.Worker, d.Hit = w.ID, f.Decision.Hit.String()
 	}

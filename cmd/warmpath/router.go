@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/admission"
+	"github.com/warmpath/warmpath/internal/choice"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/declog"
@@ -23,7 +24,6 @@ import (
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/metrics"
-	"github.com/warmpath/warmpath/internal/pools"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/prompt"
 	"github.com/warmpath/warmpath/internal/proxy"
@@ -38,7 +38,7 @@ type router struct {
 	gate      *gate.Gate
 	proxy     *proxy.Proxy
 	desk      *admission.Desk
-	pools     *pools.Set // nil: none
+	choice    *choice.Desk // nil: no model stands for others
 	keyer     *prompt.Keyer
 	metrics   *metrics.Set
 	telemetry *telemetry.Manager
@@ -137,7 +137,7 @@ func (r *router) wire() error {
 		r.metrics.KnowClass(class)
 	}
 	r.metrics.Build(built.Version, built.Commit, built.Go)
-	if err := r.wirePools(); err != nil {
+	if err := r.wireChoices(); err != nil {
 		return err
 	}
 	r.exact = r.wireExact()
@@ -147,7 +147,7 @@ func (r *router) wire() error {
 	o.ConnectTimeout, o.HeaderTimeout, o.IdleGap = c.Timeouts.Connect, c.Timeouts.Header, c.Timeouts.IdleGap
 	o.ClientTimeout, o.BodiesBytesMax = c.Timeouts.Client, int64(c.BodiesBytesMax)
 	r.keyer = prompt.New(r.seed, prompt.DefaultOptions())
-	r.proxy = proxy.New(o, r.desk, r.gate, r.keyer, r.hooks(), r.log, time.Now)
+	r.proxy = proxy.New(o, r.desk, r.choice, r.gate, r.keyer, r.hooks(), r.log, time.Now)
 	r.telemetry = telemetry.New(telemetry.Options{Interval: c.Telemetry.Interval, Timeout: c.Telemetry.Timeout, StaleAfter: c.Telemetry.StaleAfter,
 		InFlight: r.gate.InFlight, OnInfo: r.onInfo, OnCounts: r.onCounts, OnRestart: r.onRestart, OnDown: r.onDown, OnFail: r.onFail, Log: r.log})
 	return nil

@@ -192,10 +192,9 @@ func (d *Desk) End(now time.Time, g *Guest, ran bool, used tenant.Use) {
 func (g *Guest) MayUse(model string) bool { return g.who == nil || g.who.MayUse(model) }
 
 // Sees says whether whoever asks may see a model in a list; err is that of Enter.
-func (d *Desk) Sees(now time.Time, in header.Fields) (may func(model string) bool, err error) {
-	var g Guest
-	err = d.Enter(now, in, &g)
-	return g.MayUse, err
+func (d *Desk) Sees(now time.Time, in header.Fields) (*Guest, error) {
+	g := new(Guest)
+	return g, d.Enter(now, in, g)
 }
 
 // Stats are the tenants' accounts; none where nobody is asked.

@@ -51,6 +51,10 @@ type Record struct {
 	Blocks    []Run `json:"blocks,omitempty"` // made from the keys given to SetKeys
 	BlocksCut bool  `json:"blocks_cut,omitempty"`
 
+	Asked       string   `json:"asked,omitempty"` // the model that was named, where it stands for others; Model is the one that was chosen
+	ModelReason string   `json:"model_reason,omitempty"`
+	ModelRows   []string `json:"model_rows,omitempty"` // a candidate each, in words
+
 	Pool    string `json:"pool,omitempty"` // of workers that it was placed in; any: in none
 	PoolWhy string `json:"pool_why,omitempty"`
 
@@ -118,11 +122,15 @@ const (
 
 // bound cuts a record to its bounds: models, tenants and errors are other people's words.
 func (r *Record) bound() {
-	for _, s := range []*string{&r.ID, &r.API, &r.Model, &r.Adapter, &r.Tenant, &r.Class, &r.Refused, &r.Session, &r.Policy, &r.Pool, &r.Worker, &r.Hit, &r.Relaxed, &r.Outcome} {
+	for _, s := range []*string{&r.ID, &r.API, &r.Model, &r.Adapter, &r.Tenant, &r.Class, &r.Refused, &r.Session, &r.Policy, &r.Pool, &r.Asked, &r.ModelReason, &r.Worker, &r.Hit, &r.Relaxed, &r.Outcome} {
 		*s = (*s)[:min(len(*s), stringBytesMax)]
 	}
 	for _, s := range []*string{&r.Reason, &r.Error, &r.PoolWhy} {
 		*s = (*s)[:min(len(*s), reasonBytesMax)]
+	}
+	r.ModelRows = r.ModelRows[:min(len(r.ModelRows), rowsMax)]
+	for i, row := range r.ModelRows {
+		r.ModelRows[i] = row[:min(len(row), reasonBytesMax)]
 	}
 	r.Rows = r.Rows[:min(len(r.Rows), rowsMax)]
 	r.Tries = r.Tries[:min(len(r.Tries), triesMax)]

@@ -69,6 +69,14 @@ type ModelList struct {
 	LastID  string  `json:"last_id,omitempty"`
 }
 
+// Virtual are names that stand for models, as the list has them.
+func Virtual(names []string) (all []Model) {
+	for _, name := range names {
+		all = append(all, Model{ID: name, Object: "model", Type: "model", DisplayName: name, CreatedAt: "1970-01-01T00:00:00Z", OwnedBy: "warmpath", Workers: []ModelWorker{}})
+	}
+	return all
+}
+
 // List is of models in their order.
 func List(models []Model) ModelList {
 	l := ModelList{Object: "list", Data: models}

@@ -134,3 +134,8 @@ func ToClient(out, in header.Fields) header.Fields {
 	}
 	return out
 }
+
+// Unpacked are the fields of a body whose compression was taken off.
+func Unpacked(in header.Fields) header.Fields {
+	return slices.DeleteFunc(slices.Clone(in), func(f header.Field) bool { return f.Name == "Content-Encoding" })
+}

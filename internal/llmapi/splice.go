@@ -1,6 +1,9 @@
 package llmapi
 
-import "slices"
+import (
+	"bytes"
+	"slices"
+)
 
 // Edit replaces the bytes of Span by Text; an empty span inserts.
 type Edit struct {
@@ -24,6 +27,20 @@ func Splice(body []byte, edits ...Edit) []byte {
 		at = e.End
 	}
 	return append(out, body[at:]...)
+}
+
+// SetModel returns the edit that has a body, which was scanned, ask for that model. Where it names none the name goes to the end: the last of
+// duplicate keys wins, with the engines too.
+func (r *Request) SetModel(body []byte, model string) Edit {
+	if r.ModelSpan.Found() {
+		return Edit{r.ModelSpan, []byte(quote(model))}
+	}
+	end := bytes.LastIndexByte(body, '}')
+	text := `"model":` + quote(model)
+	if before := bytes.TrimRight(body[:end], " \t\r\n"); before[len(before)-1] != '{' {
+		text = "," + text
+	}
+	return Edit{span(end, end), []byte(text)}
 }
 
 // streamOptions is where usage can be asked for.

@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/admission"
+	"github.com/warmpath/warmpath/internal/choice"
 	"github.com/warmpath/warmpath/internal/flow"
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/llmapi"
+	"github.com/warmpath/warmpath/internal/outcome"
 	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/tenant"
 )
@@ -27,7 +29,7 @@ func (x *exchange) enter() error {
 func stranger(w http.ResponseWriter, err error) *failure {
 	if errors.Is(err, tenant.ErrNoKey) || errors.Is(err, tenant.ErrKey) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		return &failure{status: http.StatusUnauthorized, kind: llmapi.KindAuth, message: err.Error(), outcome: OutcomeClientError}
+		return &failure{status: http.StatusUnauthorized, kind: llmapi.KindAuth, message: err.Error(), outcome: outcome.ClientError}
 	}
 	return badRequest("", "%s", err.Error())
 }
@@ -45,7 +47,7 @@ func (x *exchange) expected() tenant.Use {
 // admit has a worker chosen and reserved that this request has not tried, as soon as there is one with room.
 func (x *exchange) admit() error {
 	if x.facts.Tries == 0 {
-		if err := x.p.desk.Begin(x.facts.keyed, &x.guest, x.want.Model, x.expected()); err != nil {
+		if err := x.p.desk.Begin(x.facts.keyed, &x.guest, x.named(), x.expected()); err != nil {
 			return x.placeFailure(err)
 		}
 	}
@@ -90,16 +92,20 @@ func (x *exchange) placeFailure(err error) *failure {
 	var long *sched.ErrContext
 	var queued *flow.Refusal
 	var limit *tenant.Refusal
-	f := &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, message: err.Error(), retryAfter: time.Second, outcome: OutcomeNoWorker}
+	f := &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, message: err.Error(), retryAfter: time.Second, outcome: outcome.NoWorker}
+	status, kind := choice.Refusal(err)
 	switch {
+	case status == http.StatusServiceUnavailable:
+	case status != 0:
+		f = &failure{status: status, kind: kind, param: "model", message: err.Error(), outcome: outcome.ClientError}
 	case errors.As(err, &model) && x.guest.Known, errors.Is(err, admission.ErrModel): // which models others may use is not told
-		f = &failure{status: http.StatusNotFound, kind: llmapi.KindModel, param: "model", message: "no worker serves the model, or it is not for this key", outcome: OutcomeClientError}
+		f = &failure{status: http.StatusNotFound, kind: llmapi.KindModel, param: "model", message: "no worker serves the model, or it is not for this key", outcome: outcome.ClientError}
 	case model != nil:
-		f = &failure{status: http.StatusNotFound, kind: llmapi.KindModel, param: "model", message: err.Error(), outcome: OutcomeClientError}
+		f = &failure{status: http.StatusNotFound, kind: llmapi.KindModel, param: "model", message: err.Error(), outcome: outcome.ClientError}
 	case errors.As(err, &long):
-		f = &failure{status: http.StatusBadRequest, kind: llmapi.KindContext, param: "messages", message: err.Error(), outcome: OutcomeClientError}
+		f = &failure{status: http.StatusBadRequest, kind: llmapi.KindContext, param: "messages", message: err.Error(), outcome: outcome.ClientError}
 	case errors.As(err, &limit):
-		f = &failure{status: http.StatusTooManyRequests, kind: llmapi.KindRateLimit, message: err.Error(), outcome: OutcomeClientError}
+		f = &failure{status: http.StatusTooManyRequests, kind: llmapi.KindRateLimit, message: err.Error(), outcome: outcome.ClientError}
 		if x.facts.Refused = limit.Limit; !limit.Never {
 			f.retryAfter = max(limit.After, time.Second)
 		}
@@ -110,7 +116,7 @@ func (x *exchange) placeFailure(err error) *failure {
 			f.status = statusOverloaded
 		}
 	case x.ctx.Err() != nil:
-		f = &failure{status: statusClientLeft, kind: llmapi.KindUpstream, outcome: OutcomeCancelled, message: context.Cause(x.ctx).Error()}
+		f = &failure{status: statusClientLeft, kind: llmapi.KindUpstream, outcome: outcome.Cancelled, message: context.Cause(x.ctx).Error()}
 	}
 	return f
 }
@@ -133,11 +139,11 @@ func (x *exchange) leave() {
 func (x *exchange) ran() bool {
 	f := &x.facts
 	switch f.Outcome {
-	case OutcomeSucceeded, OutcomeIncomplete:
+	case outcome.Succeeded, outcome.Incomplete:
 		return true
-	case OutcomeCancelled:
+	case outcome.Cancelled:
 		return f.Tries > 0
-	case OutcomeFailed:
+	case outcome.Failed:
 		return f.Tokens > 0 || f.Usage.HasPrompt
 	}
 	return false

@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/llmapi"
+	"github.com/warmpath/warmpath/internal/outcome"
 )
 
 // bodyShape is how a body is taken in.
@@ -153,7 +154,7 @@ func (x *exchange) takeFailure(err error) error {
 		}
 		return tooLarge(got, large.BytesMax)
 	case errors.As(err, &spool):
-		return &failure{status: http.StatusInsufficientStorage, kind: llmapi.KindOverloaded, outcome: OutcomeFailed, retryAfter: time.Second,
+		return &failure{status: http.StatusInsufficientStorage, kind: llmapi.KindOverloaded, outcome: outcome.Failed, retryAfter: time.Second,
 			message: err.Error() + " (settings body_spool_dir, body_spool_bytes)"}
 	}
 	return x.brokenOff(err)
@@ -165,24 +166,24 @@ func (x *exchange) brokenOff(err error) error {
 	var full *intake.FullError
 	switch {
 	case errors.As(err, &slow):
-		return &failure{status: http.StatusRequestTimeout, kind: llmapi.KindTimeout, outcome: OutcomeClientError, message: err.Error() + " (setting timeouts.client)"}
+		return &failure{status: http.StatusRequestTimeout, kind: llmapi.KindTimeout, outcome: outcome.ClientError, message: err.Error() + " (setting timeouts.client)"}
 	case errors.As(err, &full):
-		return &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, outcome: OutcomeBusy, retryAfter: time.Second, message: err.Error() + " (setting bodies_bytes_max)"}
+		return &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, outcome: outcome.Busy, retryAfter: time.Second, message: err.Error() + " (setting bodies_bytes_max)"}
 	}
 	if x.ctx.Err() != nil || errors.Is(err, io.ErrUnexpectedEOF) {
-		return &failure{status: http.StatusBadRequest, kind: llmapi.KindInvalid, message: "the request body ended early: " + err.Error(), outcome: OutcomeCancelled}
+		return &failure{status: http.StatusBadRequest, kind: llmapi.KindInvalid, message: "the request body ended early: " + err.Error(), outcome: outcome.Cancelled}
 	}
 	return badRequest("", "the request body cannot be read: %v", err)
 }
 
 func tooLarge(got string, limit int64) *failure {
-	return &failure{status: http.StatusRequestEntityTooLarge, kind: llmapi.KindTooLarge, outcome: OutcomeClientError,
+	return &failure{status: http.StatusRequestEntityTooLarge, kind: llmapi.KindTooLarge, outcome: outcome.ClientError,
 		message: fmt.Sprintf("the request body has %s, the limit is %d bytes (setting body_bytes_max)", got, limit)}
 }
 
 // unreadable refuses a body that only its model's workers could read, where nobody can tell which those are.
 func unreadable(encoding string) *failure {
-	return &failure{status: http.StatusUnsupportedMediaType, kind: llmapi.KindInvalid, param: "model", outcome: OutcomeClientError,
+	return &failure{status: http.StatusUnsupportedMediaType, kind: llmapi.KindInvalid, param: "model", outcome: outcome.ClientError,
 		message: fmt.Sprintf("the body is compressed with %q, which the router does not read, and there are several models; send it plain or with gzip, or add ?model=NAME to the path", encoding)}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/llmapi"
+	"github.com/warmpath/warmpath/internal/outcome"
 	"github.com/warmpath/warmpath/internal/upstream"
 )
 
@@ -20,31 +21,17 @@ type failure struct {
 	message    string // names the value, the limit and the setting
 	param      string // the request field at fault, if there is one
 	retryAfter time.Duration
-	outcome    Outcome
+	outcome    outcome.Outcome
 	class      string // upstream error class, for the log
 }
 
 func (f *failure) Error() string { return f.message }
 
-// Outcome is how a request ended, as counted in warmpath_requests_total.
-type Outcome string
-
-// The outcomes.
-const (
-	OutcomeSucceeded   Outcome = "succeeded"    // a whole answer
-	OutcomeFailed      Outcome = "failed"       // the worker failed, the stream broke or carried an error, or the router cut it off
-	OutcomeIncomplete  Outcome = "incomplete"   // the reply says so itself, or the stream ended without its terminator
-	OutcomeCancelled   Outcome = "cancelled"    // the client left
-	OutcomeClientError Outcome = "client_error" // 4xx, ours or the worker's
-	OutcomeBusy        Outcome = "busy"         // 429 or 503 passed on
-	OutcomeNoWorker    Outcome = "no_worker"    // nobody could serve it
-)
-
 // statusClientLeft is nginx's word for a client that did not wait for its answer. Only logs see it.
 const statusClientLeft = 499
 
 func badRequest(param, format string, args ...any) *failure {
-	return &failure{status: http.StatusBadRequest, kind: llmapi.KindInvalid, param: param, message: fmt.Sprintf(format, args...), outcome: OutcomeClientError}
+	return &failure{status: http.StatusBadRequest, kind: llmapi.KindInvalid, param: param, message: fmt.Sprintf(format, args...), outcome: outcome.ClientError}
 }
 
 // scanFailure shapes what the body scan found wrong.
@@ -60,7 +47,7 @@ const noConnections = "the router can open no more connections; raise its limit 
 
 // upstreamFailure shapes a broken exchange with a worker. The worker is named by its id, never by its URL, which may hold a secret.
 func upstreamFailure(w *fleet.Worker, err error, o Options) *failure {
-	f := &failure{status: http.StatusBadGateway, kind: llmapi.KindUpstream, outcome: OutcomeFailed}
+	f := &failure{status: http.StatusBadGateway, kind: llmapi.KindUpstream, outcome: outcome.Failed}
 	var up *upstream.Error
 	if !errors.As(err, &up) {
 		f.message = "worker " + w.ID + ": " + err.Error()
@@ -75,7 +62,7 @@ func upstreamFailure(w *fleet.Worker, err error, o Options) *failure {
 		f.status, f.kind, f.retryAfter = http.StatusServiceUnavailable, llmapi.KindOverloaded, time.Second
 		f.message = noConnections
 	case upstream.Invalid:
-		f.status, f.kind, f.outcome = http.StatusBadRequest, llmapi.KindInvalid, OutcomeClientError
+		f.status, f.kind, f.outcome = http.StatusBadRequest, llmapi.KindInvalid, outcome.ClientError
 		f.message = "the request cannot be passed on as HTTP/1.1: " + up.Err.Error()
 	case upstream.Source:
 		f.status, f.message = http.StatusInternalServerError, "the request body could not be read back from its file"

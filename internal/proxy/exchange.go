@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"github.com/warmpath/warmpath/internal/admission"
+	"github.com/warmpath/warmpath/internal/choice"
+	"github.com/warmpath/warmpath/internal/complaint"
 	"github.com/warmpath/warmpath/internal/exact"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
@@ -13,6 +15,7 @@ import (
 	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/life"
 	"github.com/warmpath/warmpath/internal/llmapi"
+	"github.com/warmpath/warmpath/internal/outcome"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/upstream"
@@ -68,9 +71,10 @@ type state struct {
 	want    sched.Request
 	guest   admission.Guest
 	wait    gate.Wait
+	pick    choice.Pick
 
 	try      *attempt // the one under way
-	held     *heldReply
+	held     *complaint.Reply
 	last     error // what the last attempt failed with
 	poisoned bool  // it broke a fresh connection after being sent whole, once
 	events   bool  // the answer is an event stream
@@ -84,7 +88,7 @@ type state struct {
 func newExchange(p *Proxy) *exchange {
 	x := &exchange{p: p}
 	x.room.body = make([]byte, roomBytesMax)
-	x.one.end = x.one.life.End
+	x.one.End = x.one.Life.End
 	return x
 }
 
@@ -103,49 +107,27 @@ func (x *exchange) start(w http.ResponseWriter, r *http.Request) {
 	x.share.Of = &p.bodies
 	x.want.Tried, x.want.Rows = x.room.tried[:0], x.room.rows[:0]
 	f := &x.facts
-	f.ID, f.Method, f.Path, f.Started, f.Gaps, f.Outcome = intake.RequestID(x.in), r.Method, intake.Clip(r.URL.Path), p.now(), x.room.gaps[:0], OutcomeFailed
+	f.ID, f.Method, f.Path, f.Started, f.Gaps, f.Outcome = intake.RequestID(x.in), r.Method, intake.Clip(r.URL.Path), p.now(), x.room.gaps[:0], outcome.Failed
 }
 
 // attempt is one worker's turn at the request.
 type attempt struct {
 	gate.Attempt
-	life           life.Context // ends with the client's connection, and with the worker's membership while nothing was answered
-	client, worker life.Watch
-	end            func(cause error) // life.End, made once
-	stays          bool              // the worker's end is no more of interest
-	request        upstream.Request
-	entering       sync.WaitGroup // of a long prompt into the index
-	withholds      bool           // usage was asked for on the client's behalf
-	good           bool           // the worker answered well
-	settled        bool
+	life.Turn
+	request   upstream.Request
+	entering  sync.WaitGroup // of a long prompt into the index
+	withholds bool           // usage was asked for on the client's behalf
+	good      bool           // the worker answered well
+	settled   bool
 }
 
 // attempt returns a new one.
 func (x *exchange) attempt() *attempt {
 	if x.facts.Tries > 0 {
 		a := new(attempt)
-		a.end = a.life.End
+		a.End = a.Life.End
 		return a
 	}
-	x.one = attempt{end: x.one.end}
+	x.one = attempt{Turn: life.Turn{End: x.one.End}}
 	return &x.one
-}
-
-// watch has the attempt end with the client, and with the worker until stay.
-func (a *attempt) watch(client context.Context) {
-	a.client.Follow(client, a.end)
-	a.Gone.Watch(&a.worker, a.end)
-}
-
-// stay says that the worker is to go on even when it leaves the fleet; false: it has left.
-func (a *attempt) stay() bool {
-	a.stays = a.stays || a.worker.Stop()
-	return a.stays
-}
-
-// unwatch undoes watch. Whoever is ending the attempt at this moment may look at it still.
-func (x *exchange) unwatch(a *attempt) {
-	if client := a.client.Stop(); !a.stay() || !client {
-		x.spent = true
-	}
 }

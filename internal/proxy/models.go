@@ -20,12 +20,12 @@ func (p *Proxy) serveModels(w http.ResponseWriter, r *http.Request) {
 	if in.Has("Anthropic-Version") {
 		d = llmapi.Anthropic
 	}
-	may, err := p.desk.Sees(p.now(), in)
+	g, err := p.desk.Sees(p.now(), in)
 	if err != nil {
 		stranger(w, err).write(w, d)
 		return
 	}
-	list := p.models(may)
+	list := append(p.models(g.MayUse), gate.Virtual(p.choice.Names(g.Tenant, g.MayUse))...)
 	if id, one := strings.CutPrefix(r.URL.Path, "/v1/models/"); one {
 		if i := slices.IndexFunc(list, func(m gate.Model) bool { return m.ID == id }); i >= 0 {
 			writeJSON(w, list[i])

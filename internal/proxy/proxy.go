@@ -23,11 +23,13 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/admission"
+	"github.com/warmpath/warmpath/internal/choice"
 	"github.com/warmpath/warmpath/internal/exact"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/llmapi"
+	"github.com/warmpath/warmpath/internal/outcome"
 	"github.com/warmpath/warmpath/internal/prompt"
 	"github.com/warmpath/warmpath/internal/render"
 	"github.com/warmpath/warmpath/internal/upstream"
@@ -78,6 +80,7 @@ type Proxy struct {
 	o       Options
 	gate    *gate.Gate
 	desk    *admission.Desk
+	choice  *choice.Desk // nil: no model stands for others
 	keyer   *prompt.Keyer
 	hooks   Hooks
 	log     *slog.Logger
@@ -93,8 +96,8 @@ type Proxy struct {
 }
 
 // New makes the data plane over a gate.
-func New(o Options, d *admission.Desk, g *gate.Gate, k *prompt.Keyer, h Hooks, log *slog.Logger, now func() time.Time) *Proxy {
-	p := &Proxy{o: o, desk: d, gate: g, keyer: k, hooks: h, log: log, owners: gate.NewOwners(o.ResponseIDsMax), now: now}
+func New(o Options, d *admission.Desk, c *choice.Desk, g *gate.Gate, k *prompt.Keyer, h Hooks, log *slog.Logger, now func() time.Time) *Proxy {
+	p := &Proxy{o: o, desk: d, choice: c, gate: g, keyer: k, hooks: h, log: log, owners: gate.NewOwners(o.ResponseIDsMax), now: now}
 	p.bodies.BytesMax = o.BodiesBytesMax
 	p.pool.New = func() any { return newExchange(p) }
 	return p
@@ -152,7 +155,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, kind intake.Kind) 
 	}
 	var f *failure
 	if !errors.As(err, &f) {
-		f = &failure{status: http.StatusInternalServerError, kind: llmapi.KindUpstream, message: err.Error(), outcome: OutcomeFailed}
+		f = &failure{status: http.StatusInternalServerError, kind: llmapi.KindUpstream, message: err.Error(), outcome: outcome.Failed}
 	}
 	x.fail(f)
 }
@@ -162,10 +165,10 @@ func (x *exchange) walk() error {
 	x.unread = x.r.ContentLength != 0
 	if x.p.drain.Load() {
 		x.w.Header().Set("Connection", "close")
-		return &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, message: "the router is shutting down and takes no new requests", retryAfter: time.Second, outcome: OutcomeFailed}
+		return &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, message: "the router is shutting down and takes no new requests", retryAfter: time.Second, outcome: outcome.Failed}
 	}
 	if c, ok := x.down.ResponseWriter.(interface{ Surplus() bool }); ok && c.Surplus() {
-		return &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, message: noConnections, retryAfter: time.Second, outcome: OutcomeNoWorker}
+		return &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, message: noConnections, retryAfter: time.Second, outcome: outcome.NoWorker}
 	}
 	if err := x.enter(); err != nil {
 		return err
@@ -177,14 +180,16 @@ func (x *exchange) walk() error {
 		return err
 	}
 	for {
-		if err := x.admit(); err != nil {
-			return x.giveUp(err)
-		}
-		err := x.send()
+		err := x.admit()
 		if err == nil {
-			return nil
+			if err = x.send(); err == nil {
+				return nil
+			}
+			if x.again(err) {
+				continue
+			}
 		}
-		if !x.again(err) {
+		if !x.elsewhere(err) {
 			return x.giveUp(err)
 		}
 	}
@@ -195,7 +200,7 @@ func (p *Proxy) end(x *exchange) {
 	defer p.running.Add(-1)
 	if v := recover(); v != nil && v != http.ErrAbortHandler {
 		p.log.Error("panic while serving a request", "request", x.facts.ID, "path", x.facts.Path, "panic", v, "stack", string(debug.Stack()))
-		x.fail(&failure{status: http.StatusInternalServerError, kind: llmapi.KindUpstream, message: "the router failed inside", outcome: OutcomeFailed})
+		x.fail(&failure{status: http.StatusInternalServerError, kind: llmapi.KindUpstream, message: "the router failed inside", outcome: outcome.Failed})
 	}
 	abort := x.facts.aborted
 	x.share.Release()
@@ -222,9 +227,9 @@ func (p *Proxy) end(x *exchange) {
 // by a broken connection, so that a cut answer never looks complete.
 func (x *exchange) fail(f *failure) {
 	if cause := context.Cause(x.ctx); errors.Is(cause, ErrDrainLimit) {
-		f = &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, outcome: OutcomeFailed, message: cause.Error(), class: f.class}
+		f = &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, outcome: outcome.Failed, message: cause.Error(), class: f.class}
 	} else if cause != nil {
-		f.outcome = OutcomeCancelled
+		f.outcome = outcome.Cancelled
 	}
 	f.message = intake.Clip(f.message)
 	x.facts.Outcome, x.facts.Error, x.facts.ErrorClass = f.outcome, f.message, f.class

@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/llmapi"
+	"github.com/warmpath/warmpath/internal/outcome"
 	"github.com/warmpath/warmpath/internal/refer"
 )
 
@@ -29,7 +30,7 @@ func (x *exchange) ownerOnly() error {
 	if x.guest.Known {
 		client = nil // its key is for us, and for no engine
 	}
-	if now, found := refer.Ask(x.ctx, x.p.gate, ref, x.req.Model, client); found {
+	if now, found := refer.Ask(x.ctx, x.p.gate, ref, x.p.choice.Served(x.req.Model), client); found {
 		x.p.owners.Put(ref.Key, now)
 		x.want.Only = now.ID
 		return nil
@@ -38,10 +39,10 @@ func (x *exchange) ownerOnly() error {
 	case !ref.Strict: // the answer makes its worker the holder: it is looked up once
 		return nil
 	case known:
-		return &failure{status: http.StatusNotFound, kind: llmapi.KindNotFound, param: ref.Param, outcome: OutcomeClientError,
+		return &failure{status: http.StatusNotFound, kind: llmapi.KindNotFound, param: ref.Param, outcome: outcome.ClientError,
 			message: ref.ID + " was made by worker " + o.ID + ", which has left or restarted and no longer holds it; send the conversation anew"}
 	case !x.req.HasModel && len(x.p.gate.Models()) > 1: // else some worker's own 404 says it best
-		return &failure{status: http.StatusNotFound, kind: llmapi.KindNotFound, param: ref.Param, outcome: OutcomeClientError,
+		return &failure{status: http.StatusNotFound, kind: llmapi.KindNotFound, param: ref.Param, outcome: outcome.ClientError,
 			message: "no worker holds " + ref.ID}
 	}
 	return nil

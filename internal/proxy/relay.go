@@ -11,6 +11,7 @@ import (
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/llmapi"
+	"github.com/warmpath/warmpath/internal/outcome"
 	"github.com/warmpath/warmpath/internal/upstream"
 )
 
@@ -22,12 +23,15 @@ func (x *exchange) relay(ctx context.Context, res *upstream.Response) error {
 			return err
 		}
 	}
+	if err := x.misfit(res); err != nil {
+		return err
+	}
 	x.held, x.last = nil, nil
 	events := res.Status == http.StatusOK && intake.IsEventStream(res.Header)
 	x.events = x.events || events
 	if x.flushed && !events {
 		x.release(fleet.Failed)
-		return &failure{status: http.StatusBadGateway, kind: llmapi.KindUpstream, outcome: OutcomeFailed,
+		return &failure{status: http.StatusBadGateway, kind: llmapi.KindUpstream, outcome: outcome.Failed,
 			message: "worker " + x.try.Worker.ID + " answered " + http.StatusText(res.Status) + " to the retry of a stream that had begun"}
 	}
 	if events {
@@ -39,6 +43,7 @@ func (x *exchange) relay(ctx context.Context, res *upstream.Response) error {
 // Names of the header fields that only the proxy reads or writes.
 const (
 	headerWorker   = "X-Warmpath-Worker"
+	headerModel    = "X-Warmpath-Model"
 	headerDecision = "X-Warmpath-Decision"
 	headerSession  = "X-Session-Id"
 	headerCost     = "X-Warmpath-Cost"
@@ -53,6 +58,9 @@ func (x *exchange) writeHead(res *upstream.Response, named bool) {
 	x.room.answer.Add(intake.HeaderRequestID, x.facts.ID)
 	if named {
 		x.room.answer.Add(headerWorker, x.try.Worker.ID)
+		if x.pick.Asked != "" {
+			x.room.answer.Add(headerModel, x.pick.Model)
+		}
 		if x.p.o.ExplainHeaders {
 			x.room.answer.Add(headerDecision, x.try.Explain())
 		}
@@ -75,7 +83,7 @@ func (x *exchange) reply(ctx context.Context, res *upstream.Response) error {
 		}
 		x.try.Heard()
 		if x.facts.FirstToken.IsZero() {
-			if !x.try.stay() { // from here on it may finish even when its worker leaves the fleet
+			if !x.try.Stay() { // from here on it may finish even when its worker leaves the fleet
 				return x.workerLeft()
 			}
 			x.facts.FirstToken = x.p.now()
@@ -98,7 +106,7 @@ func (x *exchange) reply(ctx context.Context, res *upstream.Response) error {
 			http.NewResponseController(x.w).Flush()
 		}
 	}
-	x.facts.Outcome = outcomeOf(res.Status)
+	x.facts.Outcome = outcome.Of(res.Status)
 	if keep {
 		x.readAnswer(llmapi.ScanReply(x.api, kept))
 		if cap(kept) <= roomBytesMax {
@@ -118,8 +126,8 @@ func (x *exchange) probed() {
 }
 
 // answered notes that the attempt ended with a whole answer; settle, which comes next, gives its reservation back.
-func (x *exchange) answered(o Outcome) {
-	x.try.good = o != OutcomeFailed && o != OutcomeBusy
+func (x *exchange) answered(o outcome.Outcome) {
+	x.try.good = o != outcome.Failed && o != outcome.Busy
 }
 
 // readAnswer takes what a whole reply tells.
@@ -128,9 +136,9 @@ func (x *exchange) readAnswer(a llmapi.Answer) {
 	x.own(a.ID)
 	switch {
 	case a.IsError || a.Status == "failed":
-		x.facts.Outcome, x.facts.Error = OutcomeFailed, "the reply is an error object"
+		x.facts.Outcome, x.facts.Error = outcome.Failed, "the reply is an error object"
 	case a.Status == "incomplete":
-		x.facts.Outcome = OutcomeIncomplete
+		x.facts.Outcome = outcome.Incomplete
 	}
 }
 
@@ -154,17 +162,5 @@ func (x *exchange) clientGone(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		message = fmt.Sprintf("the client took nothing of its answer for %v (setting timeouts.client)", x.down.Limit)
 	}
-	return &failure{status: statusClientLeft, kind: llmapi.KindUpstream, outcome: OutcomeCancelled, message: message}
-}
-
-func fleetOutcome(o Outcome) fleet.Outcome {
-	switch o {
-	case OutcomeSucceeded, OutcomeIncomplete:
-		return fleet.Succeeded
-	case OutcomeCancelled:
-		return fleet.Cancelled
-	case OutcomeClientError, OutcomeBusy:
-		return fleet.Refused
-	}
-	return fleet.Failed
+	return &failure{status: statusClientLeft, kind: llmapi.KindUpstream, outcome: outcome.Cancelled, message: message}
 }

@@ -4,41 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/complaint"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
-	"github.com/warmpath/warmpath/internal/header"
 	"github.com/warmpath/warmpath/internal/intake"
+	"github.com/warmpath/warmpath/internal/life"
 	"github.com/warmpath/warmpath/internal/llmapi"
+	"github.com/warmpath/warmpath/internal/outcome"
 	"github.com/warmpath/warmpath/internal/upstream"
 )
-
-// heldBytesMax bounds an error reply that is kept aside while another worker is tried; a longer one goes to the client at once.
-const heldBytesMax = 64 << 10
-
-// errorBodyTime bounds the wait for an error's body: engines send it with its head, and a client is not to wait for one that stalls as long
-// as for an answer.
-const errorBodyTime = 2 * time.Second
-
-var errStalled = errors.New("the body of an error stalled")
 
 // Before another worker is asked after one that answered that it cannot, the fleet is given a moment: so long times the tries so far.
 const (
 	retryBackoffFirst  = 10 * time.Millisecond
 	retryBackoffSpread = 30 * time.Millisecond
 )
-
-// heldReply is a worker's error reply, answered after all when no other worker does better.
-type heldReply struct {
-	status int
-	header header.Fields
-	body   []byte
-	worker string
-}
 
 // retryable is a failed attempt after which another worker may be tried, as long as no byte of an answer reached the client.
 type retryable struct {
@@ -58,7 +42,7 @@ func (x *exchange) again(err error) bool {
 		return false
 	}
 	x.last = r.failure
-	if x.facts.Tries > x.p.o.RetriesMax || (r.poison && x.poisoned) {
+	if len(x.want.Tried) > x.p.o.RetriesMax || (r.poison && x.poisoned) {
 		return false
 	}
 	x.poisoned = x.poisoned || r.poison
@@ -68,7 +52,7 @@ func (x *exchange) again(err error) bool {
 	if !r.free && !x.p.retries.Take(x.p.now()) {
 		return false
 	}
-	if r.backOff && !x.pause(time.Duration(x.facts.Tries)*(retryBackoffFirst+rand.N(retryBackoffSpread))) {
+	if r.backOff && !life.Pause(x.ctx, time.Duration(x.facts.Tries)*(retryBackoffFirst+rand.N(retryBackoffSpread))) {
 		return false
 	}
 	x.facts.Failed = append(x.facts.Failed, FailedTry{Worker: x.try.Worker.ID, Class: r.class, Status: r.answered})
@@ -78,30 +62,18 @@ func (x *exchange) again(err error) bool {
 	return true
 }
 
-// pause waits, unless the client leaves first.
-func (x *exchange) pause(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-x.ctx.Done():
-		return false
-	}
-}
-
 // send forwards the request to the admitted worker and relays the answer. An error of type *retryable may be tried elsewhere.
 func (x *exchange) send() error {
 	a := x.try
-	a.watch(x.ctx)
-	defer x.unwatch(a)
-	res, err := a.Client.Do(&a.life, x.outgoing(a))
+	a.Follow(x.ctx, a.Gone)
+	defer func() { x.spent = !a.Leave() || x.spent }()
+	res, err := a.Client.Do(&a.Life, x.outgoing(a))
 	if err != nil {
-		return x.broke(&a.life, err)
+		return x.broke(&a.Life, err)
 	}
 	defer res.Body.Close()
 	a.Heard()
-	return x.relay(&a.life, res)
+	return x.relay(&a.Life, res)
 }
 
 // outgoing is the request as the worker gets it: the client's bytes, save for a splice.
@@ -141,7 +113,7 @@ func (x *exchange) broke(ctx context.Context, err error) error {
 	f := upstreamFailure(a.Worker, err, x.p.o)
 	if x.ctx.Err() != nil {
 		x.release(fleet.Cancelled)
-		return &failure{status: statusClientLeft, kind: llmapi.KindUpstream, outcome: OutcomeCancelled,
+		return &failure{status: statusClientLeft, kind: llmapi.KindUpstream, outcome: outcome.Cancelled,
 			message: "the client closed its connection, or its side of it, before the answer was complete"}
 	}
 	if errors.Is(context.Cause(ctx), gate.ErrWorkerLeft) {
@@ -179,7 +151,7 @@ func (x *exchange) broke(ctx context.Context, err error) error {
 func (x *exchange) workerLeft() error {
 	x.held = nil
 	x.release(fleet.Failed)
-	return &retryable{free: true, failure: &failure{status: http.StatusBadGateway, kind: llmapi.KindUpstream, outcome: OutcomeFailed,
+	return &retryable{free: true, failure: &failure{status: http.StatusBadGateway, kind: llmapi.KindUpstream, outcome: outcome.Failed,
 		message: "worker " + x.try.Worker.ID + " left the fleet before it answered"}}
 }
 
@@ -230,73 +202,45 @@ func (x *exchange) unwell(res *upstream.Response) error {
 	case x.held == nil:
 		x.fault(fleet.ServerError, "server_error")
 	}
-	retry = retry && x.facts.Tries <= x.p.o.RetriesMax && x.sent == 0
-	f := &failure{status: res.Status, kind: llmapi.KindUpstream, outcome: outcomeOf(res.Status), retryAfter: res.Header.RetryAfter(now),
+	retry = retry && (len(x.want.Tried) <= x.p.o.RetriesMax || x.pick.Asked != "") && x.sent == 0
+	f := &failure{status: res.Status, kind: llmapi.KindUpstream, outcome: outcome.Of(res.Status), retryAfter: res.Header.RetryAfter(now),
 		message: "worker " + w.ID + " answered " + http.StatusText(res.Status)}
-	body, err := x.readError(res)
+	body, err := complaint.Read(res.Body, x.try.End)
 	switch {
-	case err == errStalled:
+	case err == complaint.ErrStalled:
 		x.release(fleet.Failed)
-		f.message += fmt.Sprintf(", and not the rest of its answer within %v", errorBodyTime)
+		f.message += fmt.Sprintf(", and not the rest of its answer within %v", complaint.BodyTime)
 		if !retry {
 			return f
 		}
-	case !retry || err != nil || len(body) == heldBytesMax:
+	case !retry || err != nil || len(body) == complaint.BytesMax:
 		res.Body = upstream.Ahead(body, res.Body)
 		return nil
 	default:
 		x.release(fleet.Failed)
-		x.held = &heldReply{status: res.Status, header: res.Header, body: body, worker: w.ID}
+		x.held = &complaint.Reply{Status: res.Status, Header: res.Header, Body: body, Worker: w.ID}
 	}
 	return &retryable{failure: f, backOff: true, answered: res.Status}
-}
-
-// readError reads the body of an error, heldBytesMax of it. One that does not come within errorBodyTime is errStalled: the exchange with
-// its worker is over then.
-func (x *exchange) readError(res *upstream.Response) ([]byte, error) {
-	stalled := make(chan struct{})
-	limit := time.AfterFunc(errorBodyTime, func() { x.try.life.End(errStalled); close(stalled) })
-	body, err := io.ReadAll(io.LimitReader(res.Body, heldBytesMax))
-	if !limit.Stop() {
-		<-stalled // the attempt serves other requests after this one
-		if err != nil {
-			err = errStalled
-		}
-	}
-	return body, err
 }
 
 // writeHeld answers with the error reply that was kept aside.
 func (x *exchange) writeHeld() error {
 	h := x.held
-	if x.flushed && h.status != http.StatusOK {
-		return &failure{status: h.status, kind: llmapi.KindUpstream, outcome: OutcomeFailed, message: "worker " + h.worker + " answered " + http.StatusText(h.status)}
+	if x.flushed && h.Status != http.StatusOK {
+		return &failure{status: h.Status, kind: llmapi.KindUpstream, outcome: outcome.Failed, message: "worker " + h.Worker + " answered " + http.StatusText(h.Status)}
 	}
 	if !x.flushed {
-		x.room.answer = intake.ToClient(x.room.answer[:0], h.header)
+		x.room.answer = intake.ToClient(x.room.answer[:0], h.Header)
 		x.room.answer.Add(intake.HeaderRequestID, x.facts.ID)
-		x.room.answer.Add(headerWorker, h.worker)
-		x.down.WriteFields(h.status, x.room.answer)
+		x.room.answer.Add(headerWorker, h.Worker)
+		x.down.WriteFields(h.Status, x.room.answer)
 		x.flushed = true
 	}
-	n, _ := x.w.Write(h.body)
+	n, _ := x.w.Write(h.Body)
 	x.sent += int64(n)
-	x.facts.Status, x.facts.Outcome, x.facts.Error = h.status, outcomeOf(h.status), "worker "+h.worker+" answered "+http.StatusText(h.status)
-	if h.status == http.StatusOK {
-		x.facts.Outcome, x.facts.Error = OutcomeFailed, "worker "+h.worker+" began its stream with an error"
+	x.facts.Status, x.facts.Outcome, x.facts.Error = h.Status, outcome.Of(h.Status), "worker "+h.Worker+" answered "+http.StatusText(h.Status)
+	if h.Status == http.StatusOK {
+		x.facts.Outcome, x.facts.Error = outcome.Failed, "worker "+h.Worker+" began its stream with an error"
 	}
 	return nil
-}
-
-// outcomeOf is how a worker's status counts.
-func outcomeOf(status int) Outcome {
-	switch {
-	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
-		return OutcomeBusy
-	case status >= 500:
-		return OutcomeFailed
-	case status >= 400:
-		return OutcomeClientError
-	}
-	return OutcomeSucceeded
 }

@@ -3,8 +3,10 @@ package proxy
 import (
 	"time"
 
+	"github.com/warmpath/warmpath/internal/choice"
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/llmapi"
+	"github.com/warmpath/warmpath/internal/outcome"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/sched"
 )
@@ -24,6 +26,8 @@ type Facts struct {
 
 	Decision     sched.Decision // the last one
 	Pool         gate.Pool
+	Asked        string // the model that it named, where that stands for others
+	Choice       choice.Choice
 	Tries        int           // workers asked
 	Failed       []FailedTry   // those that did not answer well, before the last
 	DecisionTime time.Duration // keys and placement
@@ -31,7 +35,7 @@ type Facts struct {
 	Class        string        // in the queue; "" when nobody knew who asked
 	Refused      string        // why it might not wait, or not longer; or which of its tenant's limits kept it out
 	Status       int           // HTTP status the client got, 0 when it got none
-	Outcome      Outcome
+	Outcome      outcome.Outcome
 	Error        string // what went wrong, without any of the request's content
 	ErrorClass   string // of the upstream error, if that was it
 
@@ -59,10 +63,13 @@ func (x *exchange) settle() {
 	f := &x.facts
 	f.Ended = x.p.now()
 	x.leave()
+	if x.ran() {
+		x.p.choice.Sent(&x.pick)
+	}
 	if a := x.try; a != nil {
 		a.entering.Wait()
-		end := gate.End{At: f.Ended, Outcome: fleetOutcome(f.Outcome), Good: a.good, Released: a.settled, Computed: x.computed(fleetOutcome(f.Outcome)), Chain: x.chain}
-		if f.Outcome == OutcomeSucceeded || f.Outcome == OutcomeIncomplete {
+		end := gate.End{At: f.Ended, Outcome: f.Outcome.ForFleet(), Good: a.good, Released: a.settled, Computed: x.computed(f.Outcome.ForFleet()), Chain: x.chain}
+		if f.Outcome == outcome.Succeeded || f.Outcome == outcome.Incomplete {
 			lesson := x.lesson()
 			end.Lesson = &lesson
 		}
@@ -77,7 +84,7 @@ func (x *exchange) settle() {
 // lesson is what a finished request teaches.
 func (x *exchange) lesson() gate.Lesson {
 	f := &x.facts
-	l := gate.Lesson{Model: f.Model, Tenant: f.Tenant, Chain: x.chain, Streamed: f.Stream, Whole: f.Outcome == OutcomeSucceeded,
+	l := gate.Lesson{Model: f.Model, Tenant: f.Tenant, Chain: x.chain, Streamed: f.Stream, Whole: f.Outcome == outcome.Succeeded,
 		PromptTokens: f.PromptTokens, Generated: f.Tokens, Gaps: f.Gaps, FirstToken: f.FirstToken, Ended: f.Ended}
 	if u := &f.Usage; u.HasPrompt {
 		l.PromptTokens, l.Counted = u.PromptTokens, true

@@ -7,8 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/complaint"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/llmapi"
+	"github.com/warmpath/warmpath/internal/outcome"
 	"github.com/warmpath/warmpath/internal/upstream"
 )
 
@@ -83,7 +85,7 @@ func (s *streaming) piece(b []byte) error {
 			s.over = func() error { return x.errorFirst(s.res, out) }
 			return errOver
 		}
-		if len(out) > 0 && !x.try.stay() {
+		if len(out) > 0 && !x.try.Stay() {
 			s.over = x.workerLeft
 			return errOver
 		}
@@ -134,8 +136,8 @@ func (x *exchange) errorFirst(res *upstream.Response, event []byte) error {
 		}
 		body = append(body, x.obs.Feed(piece)...)
 	}
-	x.held = &heldReply{status: res.Status, header: res.Header, body: append(body, x.obs.Flush()...), worker: w.ID}
-	return &retryable{failure: &failure{status: http.StatusBadGateway, kind: llmapi.KindUpstream, outcome: OutcomeFailed, class: "server_error",
+	x.held = &complaint.Reply{Status: res.Status, Header: res.Header, Body: append(body, x.obs.Flush()...), Worker: w.ID}
+	return &retryable{failure: &failure{status: http.StatusBadGateway, kind: llmapi.KindUpstream, outcome: outcome.Failed, class: "server_error",
 		message: "worker " + w.ID + " began its stream with an error"}}
 }
 
@@ -196,13 +198,13 @@ func (x *exchange) finish(res *upstream.Response, rest []byte) error {
 	f.Usage, f.Tokens = x.obs.Usage, x.obs.Tokens
 	switch {
 	case x.obs.Err != "" || x.obs.Outcome == "failed":
-		f.Outcome, f.Error = OutcomeFailed, "the stream carried an error: "+x.obs.Err
+		f.Outcome, f.Error = outcome.Failed, "the stream carried an error: "+x.obs.Err
 	case x.obs.Outcome == "incomplete":
-		f.Outcome = OutcomeIncomplete
+		f.Outcome = outcome.Incomplete
 	case !x.obs.Done && x.api != llmapi.Other:
-		f.Outcome, f.Unterminated = OutcomeIncomplete, true
+		f.Outcome, f.Unterminated = outcome.Incomplete, true
 	default:
-		f.Outcome = OutcomeSucceeded
+		f.Outcome = outcome.Succeeded
 	}
 	x.answered(f.Outcome)
 	return nil

@@ -1,0 +1,80 @@
+package gate
+
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/internal/cost"
+	"github.com/warmpath/warmpath/internal/sched"
+)
+
+// Prospect is how a model is for one request, now.
+type Prospect struct {
+	Up           bool // some worker can take requests for it
+	Overloaded   bool // all of them said that they are busy, or it would wait for longer than it may
+	ContextMax   int  // the longest of its workers'; 0 unknown
+	PromptTokens int  // of the prompt, as the model's bytes make tokens
+	WaitSeconds  float64
+	Output       cost.Lengths
+	There        cost.Conditions // the mean of its workers'
+}
+
+// Prospect is what a request for req.Model would meet; of w the class and the limits are looked at. Nothing is reserved.
+func (g *Gate) Prospect(req sched.Request, w *Wait, answers int) (p Prospect) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.now()
+	if p.PromptTokens = req.PromptTokens; req.Bytes > 0 {
+		p.PromptTokens = g.ratio.Tokens(req.Model, req.Bytes)
+	}
+	req.PromptTokens = p.PromptTokens
+	if req.Generates {
+		p.Output = g.outputs.Lengths(cost.Asking{Model: req.Model, Tenant: req.Tenant, Shape: cost.Shape{MaxTokens: req.MaxTokens}, Answers: answers})
+	}
+	var conditions []cost.Conditions
+	unlimited, busy := false, 0
+	for _, worker := range g.fleet.Workers() {
+		m, serves := worker.Model(req.Model)
+		if !serves || worker.Draining() || !worker.Healthy(now) || req.Only != "" && worker.ID != req.Only {
+			continue
+		}
+		p.ContextMax, unlimited = max(p.ContextMax, m.ContextMax), unlimited || m.ContextMax == 0
+		conditions = append(conditions, cost.ConditionsAt(worker, g.costs.Of(worker).Constants(), worker.Load(now), float64(p.PromptTokens)))
+		if worker.IsBusy(now) {
+			busy++
+		}
+	}
+	if unlimited {
+		p.ContextMax = 0
+	}
+	if p.Up = len(conditions) > 0; !p.Up {
+		return p
+	}
+	p.There, p.Overloaded = cost.Across(conditions), busy == len(conditions)
+	ask := Wait{Entry: w.Entry, Needs: w.Needs, BestEffort: w.BestEffort}
+	ask.Request = &req
+	wait := g.waitFor(now, &ask)
+	p.WaitSeconds = wait.Seconds()
+	if most := ask.Item.WaitMax; most > 0 && wait > most || !ask.Item.StartBy.IsZero() && now.Add(wait).After(ask.Item.StartBy) {
+		p.Overloaded = true
+	}
+	return p
+}
+
+// waitFor is how long a request's prefill would wait for its model, in our queue and in the engines'.
+func (g *Gate) waitFor(now time.Time, w *Wait) (wait time.Duration) {
+	g.route(now, w, false)
+	req := *w.Request
+	for i := range w.steps {
+		if w.steps[i].Open {
+			req.Among = g.within(now, &w.steps[i])
+			break
+		}
+	}
+	if c, err := g.sched.Price(now, req); err == nil {
+		wait = time.Duration(c.Wait * float64(time.Second))
+	}
+	if g.queue != nil {
+		wait += g.queue.LineWait(now, w.line(g.pools), &w.Item)
+	}
+	return wait
+}
