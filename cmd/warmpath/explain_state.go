@@ -189,6 +189,7 @@ func (e *explanation) sortRows() {
 // explainRecord shapes what a decision log tells of a request.
 func explainRecord(d *declog.Record) explanation {
 	e := explanation{
+		Asked: d.Asked, Choice: d.ModelReason, Others: d.ModelRows,
 		Time: d.Time, ID: d.ID, API: d.API, Model: d.Model, Tenant: d.Tenant, Class: d.Class, Stream: d.Stream, Pool: d.Pool, PoolWhy: d.PoolWhy,
 		Prompt: explainedPrompt{TextBytes: d.PromptBytes, Tokens: d.PromptTokensEst, How: tokensEstimated}, Answer: explainedAnswer{MaxTokens: d.MaxTokens, ExpectedTokens: d.OutputTokensEst},
 		Verdict: verdictPlaced, Policy: d.Policy, Worker: d.Worker, Reason: d.Reason, Relaxed: d.Relaxed, Hit: d.Hit,

@@ -108,12 +108,15 @@ type Question struct {
 	Tier    string        // that it demands; "" none
 }
 
-// Choose chooses, anew when the pick's model failed. Errors are *models.ErrNone and *models.ErrForbidden.
+// Choose chooses, anew when the pick's model failed. Refusal tells its errors: *models.ErrNone, *models.ErrForbidden, and an odd Tier.
 func (d *Desk) Choose(p *Pick, q Question) error {
 	a := &p.ask
 	if p.Asked == "" {
 		p.Asked = d.Means(q.Req.Model)
-		tier, _ := strconv.Atoi(q.Tier)
+		tier, err := strconv.Atoi(cmp.Or(q.Tier, "0"))
+		if err != nil {
+			return errTier
+		}
 		*a = models.Ask{Name: p.Asked, Tenant: q.Want.Tenant, Tier: tier, Conversation: conversation(q.Session, q.Want.Chain), Chance: rand.Uint64(),
 			Needs: q.Req.Needs, MaxTokens: q.Want.MaxTokens, Work: cost.Work{PromptTokens: q.Want.PromptTokens, Prompts: q.Req.Prompts, Answers: q.Req.Answers}}
 	}

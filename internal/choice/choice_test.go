@@ -104,6 +104,10 @@ func TestWhatCannotBeChosenIsToldInWordsForClients(t *testing.T) {
 	if status, kind := Refusal(err); status != http.StatusBadRequest || kind != llmapi.KindInvalid || strings.Contains(err.Error(), "cheap") {
 		t.Errorf("%d %s: %v", status, kind, err)
 	}
+	p, q.Tier = Pick{}, "best"
+	if status, _ := Refusal(d.Choose(&p, q)); status != http.StatusBadRequest {
+		t.Errorf("%d for a tier that is no number", status)
+	}
 	none := desk(t, cheapAndDear())
 	p = Pick{}
 	if status, _ := Refusal(none.Choose(&p, question("chat", "", 100))); status != http.StatusServiceUnavailable {

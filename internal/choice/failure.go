@@ -33,11 +33,15 @@ func (p *Pick) Failed(f Failure) bool {
 	return true
 }
 
+var errTier = errors.New(HeaderTier + " must be a whole number, such as 2")
+
 // Refusal is how a client is told of an error of Choose: the status, and llmapi's kind; 0 for any other error.
 func Refusal(err error) (status int, kind string) {
 	var none *models.ErrNone
 	var forbidden *models.ErrForbidden
 	switch {
+	case err == errTier:
+		return http.StatusBadRequest, llmapi.KindInvalid
 	case errors.As(err, &forbidden):
 		return http.StatusNotFound, llmapi.KindModel
 	case !errors.As(err, &none):
