@@ -27,8 +27,10 @@ func (r *router) openDesk() error {
 			return err
 		}
 	}
-	r.desk, err = admission.New(o)
-	return err
+	if r.desk, err = admission.New(o); err != nil {
+		return usageError{err}
+	}
+	return nil
 }
 
 func readTenants(file string) (*tenant.Table, error) {
@@ -41,7 +43,16 @@ func readTenants(file string) (*tenant.Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the file of tenants cannot be read (setting tenants.file): %w", err)
 	}
-	return tenant.Parse(file, text)
+	table, err := tenant.Parse(file, text)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	for _, t := range table.Tenants() {
+		if t.Limits.SpendPerDay > 0 { // better told than not held
+			return nil, usageError{fmt.Errorf("%s: tenant %s: requests have no price here that is counted by tenant, so that spend_per_day cannot be held; use tokens_per_minute", file, t.Name)}
+		}
+	}
+	return table, nil
 }
 
 func (r *router) closeListeners() {

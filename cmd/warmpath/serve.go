@@ -27,11 +27,12 @@ is used.
 
 Clients use the data port as they used the engine: http://127.0.0.1:8800/v1. Operators use the admin port:
 /metrics, /state, POST /workers, POST /workers/{id}/drain, DELETE /workers/{id}, POST /policy, POST /explain.
-Both listen on this machine only until you say otherwise. Clients are not authenticated: put something that does
-so in front before you expose the data port.
+Both listen on this machine only until you say otherwise. Clients are asked for a key once a file says whose keys there are
+(setting tenants.file, warmpath tenant --help): have one before you expose the data port. Until then whoever reaches it may use it.
 
-How many requests a worker gets at once is bounded softly (setting in_flight_max, by default twice its batch slots):
-others are preferred to a full one, and when all are full the bound gives way.
+A worker gets no more requests at once than keep it busy: its batch slots and a few, a second of queued prefill, its KV memory, and
+in_flight_max where that is set. When all workers have so much, requests wait here, in the order in which they deserve to go (setting
+queue), and are refused with a reason and a time to come again where the queue is full. Without the queue they wait in the engines.
 
 SIGTERM or Ctrl-C: /readyz fails at once, running answers finish within --drain-timeout; a second signal stops at once.
 SIGHUP changes nothing: the configuration is read at start only.`

@@ -46,7 +46,7 @@ type Config struct {
 	BodySpoolDir   string           `yaml:"body_spool_dir" doc:"Folder of those files, which have no name once they are open. Empty: the system's folder for temporary files. Where none can be made, bodies stay in memory."`
 	CORS           CORS             `yaml:"cors" doc:"Web pages of other origins that may use the data port. None unless named here; what engines say of it is taken out of their answers."`
 	RetriesMax     int              `yaml:"retries_max" doc:"Further workers tried for one request before any byte of an answer reached the client. 0: none."`
-	InFlightMax    int              `yaml:"in_flight_max" doc:"Requests in flight on one worker, unless the worker says otherwise. A soft cap: others are preferred to a worker that has reached it, and when all have, it gives way rather than refuse. 0: twice the engine's own batch slots, no cap where they are unknown."`
+	InFlightMax    int              `yaml:"in_flight_max" doc:"Requests in flight on one worker, unless the worker says otherwise. When all workers have so many, requests wait in the queue; without one the cap gives way rather than refuse. 0: twice the engine's own batch slots, no cap where they are unknown; the queue keeps nearer to the slots, see queue.depth."`
 	InjectUsage    bool             `yaml:"inject_usage" doc:"Ask engines for the usage of streams, and withhold the usage event from clients that did not ask for it. The one exception to passing bytes untouched."`
 	ExplainHeaders bool             `yaml:"explain_headers" doc:"Answer with X-Warmpath-Decision. It tells clients what others have cached. Streams do not carry it, because their head leaves before the worker is certain; the decision log has all."`
 	AccessLog      bool             `yaml:"access_log" doc:"Log one line a request."`
@@ -81,7 +81,7 @@ type Worker struct {
 	URL         string   `yaml:"url,scalar" doc:"Base address, http:// or https://, without /v1."`
 	ID          string   `yaml:"id" doc:"Name in metrics, logs and headers. Empty: host and port of the URL."`
 	Key         Secret   `yaml:"key" doc:"Credential of this worker, sent to it as Authorization: Bearer in place of the client's."`
-	InFlightMax int      `yaml:"in_flight_max" doc:"Requests in flight on this worker, a soft cap. 0: the general in_flight_max."`
+	InFlightMax int      `yaml:"in_flight_max" doc:"Requests in flight on this worker. 0: the general in_flight_max."`
 	Ranks       int      `yaml:"ranks" doc:"Data-parallel ranks behind this address that are told apart: as many workers, ID-dp0, ID-dp1 and so on, each with its own cache and load. vLLM and SGLang take the rank from the X-Data-Parallel-Rank header. 0: one worker, its ranks summed."`
 	GPUMetrics  string   `yaml:"gpu_metrics" doc:"Page of a DCGM or ROCm exporter that tells of this worker's GPUs, such as http://gpu-1:9400/metrics. They are shown, and a GPU that is busy without a request of ours counts as foreign load. Empty: none."`
 	GPUs        string   `yaml:"gpus" doc:"Which GPUs of that page are this worker's, by the exporter's numbers, such as 0,1. Empty: all."`

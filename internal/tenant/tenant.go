@@ -112,6 +112,19 @@ func (t *Table) Tenants() []*Tenant {
 	return all
 }
 
+// Anonymous is who asks without a key; nil: nobody may.
+func (t *Table) Anonymous() *Tenant { return t.anonymous }
+
+// Keys is how many keys a tenant has, those that have expired too.
+func (t *Table) Keys(of *Tenant) (n int) {
+	for _, k := range t.keys {
+		if k.tenant == of {
+			n++
+		}
+	}
+	return n
+}
+
 // CheckClasses names the first class that is not among those that there are.
 func (t *Table) CheckClasses(known []string) error {
 	for _, one := range t.Tenants() {
