@@ -15,14 +15,14 @@ func configCommand() *cobra.Command {
 		Use:   "config",
 		Short: "Print, check and describe the configuration",
 		Long: `config looks at the configuration without starting anything: print shows every setting with its value,
-check gives the verdict that serve would give, schema describes the file for editors.`,
+check gives the verdict that serve would give, schema describes the file for editors, pools tries rules on requests that were.`,
 		Example: `  warmpath config print > warmpath.yaml
   warmpath config check warmpath.yaml
   warmpath config schema > warmpath.schema.json`,
 		Args: knownSubcommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	command.AddCommand(configPrintCommand(), configCheckCommand(), configSchemaCommand())
+	command.AddCommand(configPrintCommand(), configCheckCommand(), configSchemaCommand(), configPoolsCommand())
 	return command
 }
 

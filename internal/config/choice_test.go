@@ -87,3 +87,17 @@ func TestMUL01RulesThatCannotBeMeantAreRefusedWithTheirLineAndReason(t *testing.
 		}
 	}
 }
+
+func TestPoolsAndModelsArePrintedAsAGoodFile(t *testing.T) {
+	c, err := Parse("w.yaml", []byte(poolsAndModels), env(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Parse("printed.yaml", []byte(Print(c)), env(nil))
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, Print(c))
+	}
+	if !reflect.DeepEqual(c.PoolOptions(), again.PoolOptions()) || !reflect.DeepEqual(c.ModelOptions(), again.ModelOptions()) || !reflect.DeepEqual(c.Workers, again.Workers) {
+		t.Errorf("got  %+v %+v\nwant %+v %+v", again.PoolOptions(), again.ModelOptions(), c.PoolOptions(), c.ModelOptions())
+	}
+}

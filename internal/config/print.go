@@ -81,7 +81,7 @@ func textNode(text string) *yaml.Node {
 func (f field) describe() string {
 	doc := f.doc
 	if f.enum != nil {
-		doc += " One of " + strings.Join(f.enum, ", ") + "."
+		doc += " One of " + strings.TrimPrefix(strings.Join(f.enum, ", "), ", ") + "."
 	}
 	if f.min != "" {
 		doc += " At least " + f.min + "."
