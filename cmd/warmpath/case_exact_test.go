@@ -244,3 +244,18 @@ func TestIDX_02_WorkersThatComeAndGoLeaveNothingBehind(t *testing.T) {
 		t.Errorf("%d workers are listened to", n)
 	}
 }
+
+func TestFilesOfAModelThatNobodyServesAreAWarningOnce(t *testing.T) {
+	rt := start(t, func(c *config.Config) {
+		c.Exact.Tokenizers = []config.ModelFiles{{Model: "unheard", Path: "/models/unheard"}, {Model: "m", Path: t.TempDir()}}
+	}, newWorker(t, nil), newWorker(t, nil, "n"))
+	const want = `no worker serves the model \"unheard\", whose files are named (flag --tokenizer unheard=/models/unheard); served are: m, n`
+	eventually(t, "the warning", func() bool { return strings.Contains(rt.log.String(), want) })
+	if code := rt.adminCall(http.MethodPost, "/workers", fmt.Sprintf(`{"url":%q,"id":"late"}`, newWorker(t, nil).url), nil); code != http.StatusCreated {
+		t.Fatal(code)
+	}
+	eventually(t, "another worker to be known", func() bool { return len(rt.worker("late").Models) > 0 })
+	if n := strings.Count(rt.log.String(), "no worker serves the model"); n != 1 {
+		t.Errorf("%d warnings", n)
+	}
+}

@@ -92,6 +92,9 @@ func runDoctor(cmd *cobra.Command, f doctorFlags) error {
 	}
 	reports := checkup.All(cmd.Context(), workers, o)
 	addExact(cmd.Context(), c, reports)
+	for _, text := range unservedFiles(c.Exact.Tokenizers, served(reports)) {
+		fmt.Fprintln(cmd.ErrOrStderr(), text)
+	}
 	found := sumUp(reports)
 	if f.asJSON {
 		out := json.NewEncoder(cmd.OutOrStdout())

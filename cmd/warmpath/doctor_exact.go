@@ -50,6 +50,16 @@ func addExact(ctx context.Context, c config.Config, reports []checkup.Report) {
 	}
 }
 
+// served are the names of all models that workers told.
+func served(reports []checkup.Report) (names []string) {
+	for i := range reports {
+		for _, m := range reports[i].Info.Models {
+			names = append(append(names, m.ID), m.Aliases...)
+		}
+	}
+	return names
+}
+
 func modelOf(r *checkup.Report) string {
 	for _, m := range r.Info.Models {
 		if m.Parent == "" {

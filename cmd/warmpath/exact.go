@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,6 +35,8 @@ type exactMode struct {
 	render *render.Manager
 	finder *exact.Finder
 	client *http.Client
+
+	toldUnserved bool // guarded by router.changes
 
 	mu   sync.Mutex // guards the fields below
 	book *truth.Book
@@ -93,6 +97,7 @@ func (m *exactMode) follow(t telemetry.Target, i fleet.Info) {
 	if !ok || base == "" {
 		return
 	}
+	m.tellUnserved()
 	m.render.Follow(render.Target{ID: t.ID, URL: t.URL, Key: t.Key, Engine: i.Engine, Models: i.Models, ModelPath: i.Path, Incarnation: t.Incarnation})
 	w := m.r.configured[t.ID]
 	if i.BlockTokens <= 0 || !tellsEvents(m.r.cfg.Exact.Events, w, i.Engine) {
@@ -108,6 +113,39 @@ func (m *exactMode) follow(t telemetry.Target, i fleet.Info) {
 		before := m.told[t.ID]
 		m.told[t.ID] = exact.Worker{Slot: slot, Models: i.Models, BlockTokens: i.BlockTokens, Reloaded: reloaded(before.Reloaded, before.Models, i.Models)}
 	})
+}
+
+// tellUnserved warns once of files that are named for a model which no worker serves, as soon as all have said what they serve.
+func (m *exactMode) tellUnserved() {
+	var served []string
+	all := true
+	m.r.gate.View(func(v gate.View) {
+		for _, w := range v.Workers {
+			all = all && w.ModelsKnown()
+			for _, model := range w.Info().Models {
+				served = append(append(served, model.ID), model.Aliases...)
+			}
+		}
+	})
+	if m.toldUnserved || !all {
+		return
+	}
+	m.toldUnserved = true
+	for _, text := range unservedFiles(m.r.cfg.Exact.Tokenizers, served) {
+		m.r.log.Warn(text)
+	}
+}
+
+// unservedFiles says of which models files are named in vain.
+func unservedFiles(named []config.ModelFiles, served []string) (texts []string) {
+	slices.Sort(served)
+	served = slices.Compact(served)
+	for _, f := range named {
+		if !slices.Contains(served, f.Model) {
+			texts = append(texts, fmt.Sprintf("no worker serves the model %q, whose files are named (flag --tokenizer %s=%s); served are: %s", f.Model, f.Model, f.Path, strings.Join(served, ", ")))
+		}
+	}
+	return texts
 }
 
 // reloadedMax bounds the adapters that are known to have been unloaded from a worker. Beyond it the first are forgotten.
@@ -262,7 +300,7 @@ func (m *exactMode) modes() map[string]modeState {
 
 // whyNotExact says what the states of cache events mean.
 var whyNotExact = map[kvevent.State]string{
-	kvevent.Waiting:  "no cache event has come yet; the first comes with the first request",
+	kvevent.Waiting:  "no cache event has come yet; the first comes with the first prompt that it has to compute",
 	kvevent.Catching: "cache events were missed, and are asked for again",
 	kvevent.Partial:  "it ran before warmpath did, or events were lost: it is known completely when its cache has turned over once, or at once with a replay endpoint",
 	kvevent.Silent:   "cache events stopped, though requests are computed",

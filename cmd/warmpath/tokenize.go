@@ -75,7 +75,7 @@ func (f *tokenizeFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	m, err := modelfile.Load(f.path, f.model)
 	if err != nil {
-		return err
+		return fmt.Errorf("--tokenizer: %w", err)
 	}
 	text, err := tokenizeInput(cmd.InOrStdin(), args)
 	if err != nil {

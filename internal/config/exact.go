@@ -23,15 +23,15 @@ func (v *verdict) exact(c Config) {
 		named[m.Model] = i
 	}
 	if e := c.Exact.Events; e != EventsAuto && e != EventsOff {
-		v.endpoint("exact.events", strings.ReplaceAll(e, "{host}", "host"), "; or write auto or off")
+		v.endpoint("exact.events", e, strings.ReplaceAll(e, "{host}", "host"), "; or write auto or off")
 	}
 	for i, w := range c.Workers {
 		key := "workers[" + strconv.Itoa(i) + "]"
 		if w.Events != "" {
-			v.endpoint(key+".events", strings.TrimPrefix(w.Events, "bind+"), "")
+			v.endpoint(key+".events", w.Events, strings.TrimPrefix(w.Events, "bind+"), "")
 		}
 		if w.Replay != "" {
-			v.endpoint(key+".replay", w.Replay, "")
+			v.endpoint(key+".replay", w.Replay, w.Replay, "")
 			if w.Events == "" {
 				v.wrong(key+".replay", "is set and events is not: there is nothing to replay")
 			}
@@ -42,8 +42,8 @@ func (v *verdict) exact(c Config) {
 	}
 }
 
-func (v *verdict) endpoint(key, value, hint string) {
-	if _, _, err := zmtp.Address(value); err != nil {
+func (v *verdict) endpoint(key, value, endpoint, hint string) {
+	if _, _, err := zmtp.Address(endpoint); err != nil {
 		v.wrong(key, "%q is no address of cache events, such as tcp://gpu-1:5557: %v%s", value, err, hint)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"strings"
@@ -171,6 +172,9 @@ func (f *feed) subscribe(ctx context.Context) {
 		}
 		if ctx.Err() != nil {
 			return // it was us who closed the connection
+		}
+		if errors.Is(err, io.EOF) {
+			err = errors.New("the publisher closed the connection: its engine ended, or is no publisher of cache events")
 		}
 		f.failed(err)
 		if !pause(ctx, backoff/2+rand.N(backoff)) {

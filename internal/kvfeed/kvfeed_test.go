@@ -3,8 +3,11 @@ package kvfeed
 import (
 	"encoding/binary"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -199,6 +202,31 @@ func TestKVE01ARestartedEngineIsFollowedAnew(t *testing.T) {
 	if d := depth(x, 0, 1, 6); d != 0 {
 		t.Errorf("%d blocks of the first life are left", d)
 	}
+}
+
+func TestAPublisherThatWentIsToldInWords(t *testing.T) {
+	e := startEngine(t)
+	m, _ := manager(t, quick())
+	m.Follow(e.target("a", 0))
+	e.store(1, 1, 1)
+	until(t, "it to be heard", func() bool { return m.Statuses()[0].State == kvevent.Exact })
+	var gone net.Listener
+	endpoint := strings.TrimPrefix(e.pub.Endpoint(), "tcp://")
+	e.pub.Close()
+	until(t, "the address to be free", func() (ok bool) {
+		var err error
+		gone, err = net.Listen("tcp", endpoint)
+		return err == nil
+	})
+	defer gone.Close()
+	go func() { // whoever is there now hangs up at once
+		for conn, err := gone.Accept(); err == nil; conn, err = gone.Accept() {
+			conn.(*net.TCPConn).CloseWrite()
+			io.Copy(io.Discard, conn)
+			conn.Close()
+		}
+	}()
+	until(t, "the reason", func() bool { return strings.Contains(m.Statuses()[0].Error, "the publisher closed the connection") })
 }
 
 func TestKVE02AHostilePublisherNeverMakesUsPromiseTooMuch(t *testing.T) {

@@ -214,7 +214,11 @@ func (m *Manager) keep() {
 				continue // nothing new, or nobody has answered yet
 			}
 			told[s.Model] = s.Mode
-			m.o.Log.Info("how the model's tokens are found", "model", s.Model, "mode", string(s.Mode), "why", s.Why)
+			level := slog.LevelInfo
+			if _, named := m.o.Files[s.Model]; s.Mode != Exact && (named || was == Exact) { // files that are of no use, or no more
+				level = slog.LevelWarn
+			}
+			m.o.Log.Log(m.ctx, level, "how the model's tokens are found", "model", s.Model, "mode", string(s.Mode), "why", s.Why)
 			m.o.OnMode(s.Model, s.Mode, s.Why)
 		}
 		maps.DeleteFunc(told, func(name string, _ Mode) bool { return views[name] == nil })

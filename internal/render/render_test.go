@@ -2,8 +2,10 @@ package render
 
 import (
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -278,5 +280,44 @@ func TestWorkersMayComeAndGoWhileRequestsAreAsked(t *testing.T) {
 	all.Wait()
 	if ids, ok := s.ask(llmapi.Chat, hello); !ok || !slices.Equal(ids, right) {
 		t.Error(ids, ok)
+	}
+}
+
+// log collects what was logged.
+type log struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *log) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func TestNamedFilesThatAreOfNoUseAreAWarningThatNamesTheFlag(t *testing.T) {
+	dir, nowhere := house(t, chatML), filepath.Join(t.TempDir(), "nowhere")
+	for _, c := range []struct{ path, own, level, says string }{
+		{nowhere, dir, "level=WARN", "the files in " + nowhere + " (flag --tokenizer m=" + nowhere + ") cannot be used: stat "},
+		{"", dir, "level=INFO", "engines make the same tokens"},
+		{dir, dir, "level=INFO", "engines make the same tokens"},
+	} {
+		said := &log{}
+		s := start(t, func(o *Options) {
+			o.Log = slog.New(slog.NewTextHandler(said, nil))
+			if c.path != "" {
+				o.Files = map[string]string{"m": c.path}
+			}
+		})
+		e := newTeller(t, dir)
+		target := e.target("a", "warmpath")
+		target.ModelPath = c.own
+		s.Follow(target)
+		s.until("the mode to be told", func(State) bool {
+			said.mu.Lock()
+			defer said.mu.Unlock()
+			text := said.text.String()
+			return strings.Contains(text, c.level) && strings.Contains(text, c.says)
+		})
 	}
 }

@@ -234,12 +234,17 @@ func (v *view) offer(same bool) {
 // because is a sentence on why the mode is what it is, with what would make it better.
 func (m *Manager) because(v *view, md *model, doubts, silent []string, same bool) string {
 	what := "no files of the model are known (flag --tokenizer " + v.name + "=PATH)"
-	if path, configured := m.o.Files[v.name]; configured {
-		what = fmt.Sprintf("nothing has shown yet that the files in %s are right", path)
+	named, configured := m.o.Files[v.name]
+	if configured {
+		what = fmt.Sprintf("nothing has shown yet that the files in %s are right", named)
 	}
 	switch {
 	case md.files != nil && md.files.read.Load() != nil && md.files.read.Load().err != nil:
-		what = fmt.Sprintf("the files in %s cannot be used: %v", md.files.path, md.files.read.Load().err)
+		where := ", where the engine has them (flag --tokenizer " + v.name + "=PATH names others)"
+		if configured {
+			where = " (flag --tokenizer " + v.name + "=" + named + ")"
+		}
+		what = fmt.Sprintf("the files in %s%s cannot be used: %v", md.files.path, where, md.files.read.Load().err)
 	case len(doubts) > 0:
 		what = fmt.Sprintf("the files in %s make other tokens than the engine: %s; name the files that it was started with (flag --tokenizer %s=PATH)", md.files.path, doubts[0], v.name)
 	case v.own != nil && v.own.model.Template == nil:

@@ -18,6 +18,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -135,6 +136,9 @@ func Address(endpoint string) (network, address string, err error) {
 		host, port, err := net.SplitHostPort(address)
 		if err != nil || port == "" {
 			return "", "", fmt.Errorf("endpoint %q: it needs a host and a port, as in tcp://10.0.0.1:5557", endpoint)
+		}
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return "", "", fmt.Errorf("endpoint %q: port %q is not a number from 0 to 65535", endpoint, port)
 		}
 		if host == "*" {
 			host = ""

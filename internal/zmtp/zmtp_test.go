@@ -217,6 +217,8 @@ func TestWhatIsNotAPeerIsRefusedByName(t *testing.T) {
 		}), "no command"},
 		{"tcp://127.0.0.1", "host and a port"},
 		{"inproc://x", "only tcp"},
+		{"tcp://127.0.0.1:99999", `port "99999" is not a number from 0 to 65535`},
+		{"tcp://127.0.0.1:events", `port "events" is not a number`},
 	} {
 		_, err := Dial(t.Context(), c.endpoint, SUB, Options{})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
