@@ -61,6 +61,7 @@ type Guest struct {
 	Known     bool          // the tenant was told by a key, which is not for engines
 
 	who    *tenant.Tenant
+	inside bool // between Begin and End
 	ticket tenant.Ticket
 }
 
@@ -165,9 +166,10 @@ const noKey = " "
 // Least says whether a request is of the least urgent of several classes.
 func (d *Desk) Least(g *Guest) bool { return len(d.o.Classes) > 1 && g.Class == len(d.o.Classes)-1 }
 
-// Begin lets a request in that is expected to use so much, or says which limit keeps it out. Nothing is counted then.
+// Begin lets a request in that is expected to use so much, or says which limit keeps it out. Nothing is counted then, nor for one that is
+// in already: it is tried with another model.
 func (d *Desk) Begin(now time.Time, g *Guest, model string, expected tenant.Use) error {
-	if g.who == nil {
+	if g.who == nil || g.inside {
 		return nil
 	}
 	if model != "" && !g.MayUse(model) {
@@ -175,7 +177,9 @@ func (d *Desk) Begin(now time.Time, g *Guest, model string, expected tenant.Use)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.book.Begin(now, &g.ticket, g.who, expected)
+	err := d.book.Begin(now, &g.ticket, g.who, expected)
+	g.inside = err == nil
+	return err
 }
 
 // End settles what Begin counted: ran says whether an engine began the request, and used what it took. Without a Begin it does nothing.
@@ -183,6 +187,7 @@ func (d *Desk) End(now time.Time, g *Guest, ran bool, used tenant.Use) {
 	if g.who == nil {
 		return
 	}
+	g.inside = false
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.book.End(now, &g.ticket, ran, used)

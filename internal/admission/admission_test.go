@@ -98,6 +98,9 @@ func TestLimitsAreTakenBeforeARequestRunsAndGivenBackWhenItDidNot(t *testing.T) 
 	if err := d.Begin(now, &one, "chat", tenant.Use{Tokens: 5}); err != nil {
 		t.Fatal(err)
 	}
+	if err := d.Begin(now, &one, "chat-fallback", tenant.Use{Tokens: 5}); err != nil || d.Stats(now)[0].InFlight != 1 {
+		t.Errorf("a request that is in and tried with another model: %v, %+v", err, d.Stats(now))
+	}
 	var r *tenant.Refusal
 	if err := d.Begin(now, &two, "chat", tenant.Use{}); !errors.As(err, &r) || r.Limit != "in_flight" {
 		t.Errorf("%v", err)

@@ -41,15 +41,16 @@ func (x *exchange) expected() tenant.Use {
 	if answer == 0 && x.guest.Known && x.want.Generates {
 		answer = x.p.gate.Expect(x.want.Model, x.want.Tenant)
 	}
-	return tenant.Use{Tokens: x.want.PromptTokens + answer*max(1, x.req.N)}
+	return tenant.Use{Tokens: x.want.PromptTokens + min(answer, tokensMax)*min(max(1, x.req.N), tokensMax)} // no overflow
 }
+
+// tokensMax is more than any answer has.
+const tokensMax = 1 << 30
 
 // admit has a worker chosen and reserved that this request has not tried, as soon as there is one with room.
 func (x *exchange) admit() error {
-	if x.facts.Tries == 0 {
-		if err := x.p.desk.Begin(x.facts.keyed, &x.guest, x.named(), x.expected()); err != nil {
-			return x.placeFailure(err)
-		}
+	if err := x.p.desk.Begin(x.facts.keyed, &x.guest, x.named(), x.expected()); err != nil {
+		return x.placeFailure(err)
 	}
 	began := x.facts.keyed // the first decision takes the key step in
 	if began.IsZero() {
