@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/models"
+	"github.com/warmpath/warmpath/internal/pools"
 	"github.com/warmpath/warmpath/internal/sched"
 )
 
@@ -170,6 +172,26 @@ func TestTheCommandExplainsWhatWouldBeAndWhatWas(t *testing.T) {
 	}
 	leave()
 	<-left
+}
+
+func TestAnExplanationTellsWhichModelANameStandsForAndWhichPoolTakesIt(t *testing.T) {
+	rt := start(t, func(c *config.Config) {
+		c.Models = []models.Virtual{{Name: "chat", Choose: "order", Candidates: []models.Candidate{{Model: "n"}, {Model: "m"}}}}
+		c.Pools = []pools.Pool{{Name: "first", Workers: []string{"w1"}}, {Name: "second", Workers: []string{"w2"}}}
+		c.PoolRules = []pools.Rule{{Name: "all of n", Models: []string{"n"}, To: []string{"second"}}}
+	}, newWorker(t, nil, "m", "n"), newWorker(t, nil, "m", "n"))
+	e := rt.explain("", strings.Replace(chat("hello", false), `"m"`, `"chat"`, 1))
+	if e.Asked != "chat" || e.Model != "n" || e.Choice == "" || len(e.Others) != 2 || e.Pool != "second" || e.Worker != "w2" || !strings.Contains(e.PoolWhy, "all of n") {
+		t.Errorf("%+v", e)
+	}
+	var text strings.Builder
+	if err := printExplanation(&text, &e, 0); err != nil || !strings.Contains(text.String(), "chat stands for other models; of them it is this one: ") ||
+		!strings.Contains(text.String(), "not chosen from:\n  not in the pool: w1\n") {
+		t.Errorf("%v\n%s", err, text.String())
+	}
+	if n := rt.metric("warmpath_model_choices_total"); n != 0 {
+		t.Errorf("asking was counted as %v choices", n)
+	}
 }
 
 // What --json prints can be read by what reads POST /explain: they are one thing.
