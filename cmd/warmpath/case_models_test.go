@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/warmpath/warmpath/internal/config"
@@ -75,9 +76,9 @@ func TestMUL01WeightsAreKeptByConversationAndAModelWithoutWorkersIsOutOfTheSplit
 
 func TestMUL01ARequestFallsBackWhenItIsTooLongForTheModelOrItsWorkersFail(t *testing.T) {
 	tooLong := `{"error":{"message":"This model's maximum context length is 8192 tokens. However, your prompt contains at least 9000 input tokens","code":400}}`
-	mode := "long"
+	var mode atomic.Value
 	small := newWorker(t, func(c *call) {
-		switch mode {
+		switch mode.Load() {
 		case "long":
 			c.json(http.StatusBadRequest, tooLong)
 		case "other":
@@ -103,7 +104,7 @@ func TestMUL01ARequestFallsBackWhenItIsTooLongForTheModelOrItsWorkersFail(t *tes
 		{"reset", "chat", 200, "large"},
 		{"busy", "strict", 503, "small"}, {"busy", "chat", 200, "large"},
 	} {
-		mode = c.mode
+		mode.Store(c.mode)
 		rt.idle()
 		r := rt.post("/v1/chat/completions", asking(c.model, fmt.Sprint("text ", i), ""))
 		if r.status != c.status || c.status == 200 && r.header.Get("X-Warmpath-Model") != c.served {
@@ -178,5 +179,37 @@ func TestMUL01ABodyOfAnyFormGetsTheChosenModelOrIsToldWhyNot(t *testing.T) {
 	}
 	if r := rt.get("/v1/models/chat"); r.status != http.StatusOK {
 		t.Errorf("%d %s", r.status, r.body)
+	}
+}
+
+func TestMUL01ARequestThatTheQueueRefusesFallsBack(t *testing.T) {
+	release := make(chan struct{})
+	small := newWorker(t, func(c *call) {
+		select {
+		case <-release:
+		case <-c.gone:
+		}
+		c.good("done")
+	}, "small")
+	large := newWorker(t, nil, "large")
+	rt := start(t, func(c *config.Config) {
+		c.Models = []models.Virtual{{Name: "chat", Choose: "order", Candidates: []models.Candidate{{Model: "small"}, {Model: "large"}}}}
+		c.Workers[0].InFlightMax, c.Queue.RequestsMax = 1, 2 // of which the usual class may have one
+	}, small, large)
+	done := make(chan reply, 2)
+	ask := func(text string) { done <- rt.post("/v1/chat/completions", asking("chat", text, "")) }
+	go ask("the first")
+	eventually(t, "the first at its worker", func() bool { return small.count() == 1 })
+	go ask("the second")
+	eventually(t, "the second in the queue", func() bool { q, _ := rt.gate.QueueStats(); return q.Waiting == 1 })
+	r := rt.post("/v1/chat/completions", asking("chat", "the third", ""))
+	if r.status != http.StatusOK || r.header.Get("X-Warmpath-Model") != "large" {
+		t.Errorf("%d, %q: %s", r.status, r.header.Get("X-Warmpath-Model"), r.body)
+	}
+	close(release)
+	for range 2 {
+		if r := <-done; r.status != http.StatusOK || r.header.Get("X-Warmpath-Model") != "small" {
+			t.Errorf("%d, %q: %s", r.status, r.header.Get("X-Warmpath-Model"), r.body)
+		}
 	}
 }

@@ -129,3 +129,24 @@ func TestMUL01ARetryStaysInThePoolsOfItsRule(t *testing.T) {
 		t.Errorf("%d, %d and %d outside", w1.count(), w2.count(), outside.count())
 	}
 }
+
+func TestMUL01AWorkerThatIsAddedWhileTheRouterRunsBringsItsLabels(t *testing.T) {
+	rt := start(t, func(c *config.Config) {
+		c.Pools = []pools.Pool{{Name: "a"}, {Name: "b", Labels: []string{"role=b"}}}
+		c.DefaultPool = "b"
+	})
+	w := newWorker(t, nil)
+	if status := rt.adminCall("POST", "/workers", fmt.Sprintf(`{"url":%q,"id":"new","pool":"a","labels":["role=b"]}`, w.url), nil); status != http.StatusCreated {
+		t.Fatal(status)
+	}
+	rt.awaitModels(w)
+	if got := fmt.Sprint(rt.state().Workers[0].Pools); got != "[a b]" {
+		t.Errorf("it is in %s", got)
+	}
+	if r := rt.post("/v1/chat/completions", chat("hello", false)); r.status != http.StatusOK {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	if status := rt.adminCall("POST", "/workers", `{"url":"http://127.0.0.1:1","pool":"none"}`, nil); status != http.StatusBadRequest {
+		t.Errorf("%d for a pool that is none", status)
+	}
+}
