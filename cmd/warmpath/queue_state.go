@@ -1,9 +1,10 @@
 package main
 
 import (
-	"strings"
+	"cmp"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/line"
 	"github.com/warmpath/warmpath/internal/metrics"
 	"github.com/warmpath/warmpath/internal/proxy"
 )
@@ -72,8 +73,8 @@ func (r *router) queueNow() *queueState {
 			Passed: c.Passed, Placed: c.Popped, Left: c.Left, TimedOut: c.TimedOut, RefusedFull: c.Full, RefusedShare: c.Crowded, RefusedShed: c.Shed, RefusedLate: c.Late})
 	}
 	for _, l := range q.Lines {
-		model, only, _ := strings.Cut(l.Line, "\x00")
-		s.Lines = append(s.Lines, queueLineState{Model: model, Only: strings.Trim(only, "\x00"), Waiting: l.Waiting, Work: l.Seconds, Speed: l.Speed})
+		model, only, pool := line.Split(l.Line)
+		s.Lines = append(s.Lines, queueLineState{Model: model, Only: cmp.Or(only, pool), Waiting: l.Waiting, Work: l.Seconds, Speed: l.Speed})
 	}
 	return s
 }

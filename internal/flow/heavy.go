@@ -41,6 +41,9 @@ func (r HeavyRule) Heavy(seconds float64, pool *Spread) bool {
 	if r.Seconds > 0 {
 		return seconds >= r.Seconds
 	}
+	if seconds < r.FloorSeconds { // nearly all are, and need no median
+		return false
+	}
 	median, known := pool.Quantile(0.5)
 	return known && seconds >= max(r.Multiple*median, r.FloorSeconds)
 }

@@ -52,7 +52,7 @@ func (g *Gate) home(w *Wait) string {
 	r := g.asks(w)
 	r.Heavy = false
 	pool, _ := g.pools.Home(r)
-	return "\x00" + g.pools.Name(pool)
+	return g.pools.Name(pool)
 }
 
 // route works out which pools may take a request. One that has waited is in its line since then.
@@ -66,9 +66,8 @@ func (g *Gate) route(now time.Time, w *Wait, waiting bool) {
 
 // line is where a request waits: with those of the pool that it would go to.
 func (w *Wait) line(s *pools.Set) string {
-	name := w.Request.Model + "\x00" + w.Request.Only
 	if len(w.steps) == 0 {
-		return name
+		return line.Name(w.Request.Model, w.Request.Only, "")
 	}
 	to := w.steps[0].Pool
 	for i := range w.steps {
@@ -77,7 +76,7 @@ func (w *Wait) line(s *pools.Set) string {
 			break
 		}
 	}
-	return name + "\x00" + s.Name(to)
+	return line.Name(w.Request.Model, w.Request.Only, s.Name(to))
 }
 
 // asks is a request as rules look at it. An adapter is asked for by its own name in place of its model's.
@@ -136,13 +135,13 @@ func (g *Gate) poolWait(now time.Time, w *Wait, pool int, waiting bool) (seconds
 	if c, err := g.sched.Price(now, req); err == nil {
 		seconds = c.Wait
 	}
-	line := w.Request.Model + "\x00" + w.Request.Only + "\x00" + g.pools.Name(pool)
+	name := line.Name(w.Request.Model, w.Request.Only, g.pools.Name(pool))
 	switch {
 	case g.queue == nil:
-	case waiting && w.Item.Line == line:
+	case waiting && w.Item.Line == name:
 		seconds = max(seconds, now.Sub(w.Item.Pushed()).Seconds())
 	case !waiting:
-		seconds += g.queue.LineWait(now, line, &w.Item).Seconds()
+		seconds += g.queue.LineWait(now, name, &w.Item).Seconds()
 	}
 	return seconds
 }

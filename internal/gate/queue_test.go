@@ -77,16 +77,24 @@ func (e *entrant) placed(t *testing.T) {
 	}
 }
 
+// full has all that there is room for enter: one runs on the worker, one is next in its engine.
+func (g *Gate) full(t *testing.T) (inside []*entrant) {
+	t.Helper()
+	for range 2 {
+		e := g.enter(t.Context(), 1)
+		e.placed(t)
+		inside = append(inside, e)
+	}
+	return inside
+}
+
 func (g *Gate) over(e *entrant) { g.Release(&e.a, prefix.Chain{}, fleet.Succeeded, true) }
 
 func TestWhoFindsNoRoomWaitsAndGoesWhenThereIsSome(t *testing.T) {
 	g := queued(t, nil, "a")
-	var first []*entrant
-	for range 2 { // one runs, one is next in the engine
-		e := g.enter(t.Context(), 1)
-		e.placed(t)
+	first := g.full(t)
+	for _, e := range first {
 		g.FirstToken(&e.a, time.Now())
-		first = append(first, e)
 	}
 	late := g.enter(t.Context(), 1)
 	g.inside(t, 1)
@@ -109,12 +117,7 @@ func TestWhoFindsNoRoomWaitsAndGoesWhenThereIsSome(t *testing.T) {
 
 func TestWhoLeavesTheQueueIsNeverPlaced(t *testing.T) {
 	g := queued(t, nil, "a")
-	var inside []*entrant
-	for range 2 {
-		e := g.enter(t.Context(), 1)
-		e.placed(t)
-		inside = append(inside, e)
-	}
+	inside := g.full(t)
 	ctx, leave := context.WithCancelCause(t.Context())
 	e := g.enter(ctx, 1)
 	g.inside(t, 1)
@@ -133,9 +136,7 @@ func TestWhoLeavesTheQueueIsNeverPlaced(t *testing.T) {
 
 func TestARequestWaitsNoLongerThanItMay(t *testing.T) {
 	g := queued(t, func(o *QueueOptions) { o.Classes[1].WaitMax = 30 * time.Millisecond }, "a")
-	for range 2 {
-		g.enter(t.Context(), 1).placed(t)
-	}
+	g.full(t)
 	var r *flow.Refusal
 	if err := <-g.enter(t.Context(), 1).done; !errors.As(err, &r) || r.Reason != flow.TimedOut {
 		t.Errorf("%v", err)
@@ -165,12 +166,7 @@ func TestWithoutHoldNobodyWaitsForAWorkerThatIsNotThere(t *testing.T) {
 
 func TestWhatIsKnownOfAPromptIsFoundAgainWhenItHasWaited(t *testing.T) {
 	g := queued(t, nil, "a")
-	var inside []*entrant
-	for range 2 {
-		e := g.enter(t.Context(), 1)
-		e.placed(t)
-		inside = append(inside, e)
-	}
+	inside := g.full(t)
 	e := &entrant{req: request(chainOf(long('b'))), done: make(chan error, 1)}
 	again := 0
 	e.w.Again = func() { again++ }

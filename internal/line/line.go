@@ -30,7 +30,7 @@ type Entry struct {
 	Item    flow.Item
 	Request *sched.Request
 	Owner   any
-	// Among names those whose prefills tell whether its own is heavy, beside those who could take the same room; "" these alone.
+	// Among is the pool whose prefills tell whether its own is heavy; "" all that could take the same room.
 	Among string
 	// Waited is how long it took until it had its turn, and Err why it was not placed then.
 	Waited time.Duration
@@ -103,9 +103,6 @@ func (l *Line) Enter(now time.Time, e *Entry, chance float64) (waits bool, err e
 	return true, nil
 }
 
-// lineOf names the line that a request waits in: those in it could take the same room.
-func lineOf(req *sched.Request) string { return req.Model + "\x00" + req.Only }
-
 // worthIt says whether waiting may mend why a request was not placed, and tells the item what it then needs to know.
 func (l *Line) worthIt(it *flow.Item, err error) bool {
 	var full *sched.ErrNoRoom
@@ -132,7 +129,7 @@ func (l *Line) look(now time.Time, e *Entry) (cost sched.Cost, known bool, err e
 			it.Line = l.Route(now, e)
 		}
 	}()
-	e.spread = lineOf(e.Request) + e.Among
+	e.spread = Name(e.Request.Model, e.Request.Only, e.Among)
 	spread := l.prefill[e.spread]
 	if spread == nil || !l.o.Heavy.Heavy(l.rough[e.spread]*float64(e.Request.PromptTokens), spread) {
 		return cost, false, nil
