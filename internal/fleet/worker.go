@@ -44,6 +44,7 @@ type Info struct {
 	KVTokensMax     int       // tokens its KV cache holds
 	SlotsMax        int       // sequences it runs at once
 	UsageOption     bool      // accepts stream_options.include_usage
+	SharesSteps     bool      // works on the prompts of all its slots at one time: a short one does not wait there for a long one
 	Path            string    // of the model's files as the engine names it: a folder, a file or a hub's name
 	At              time.Time // when the engine said so; zero: it is only configured
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"time"
-
-	"github.com/warmpath/warmpath/internal/fleet"
 )
 
 // RoomLimits say when a worker has none for another request that could wait elsewhere. Engines cannot put what they took into another order, or
@@ -147,12 +145,8 @@ func (s *Scheduler) hasRoom(now time.Time, c *candidate, req *Request, lanes int
 	if most := w.KVTokensMax(); most > 0 && l.InFlight > 0 && l.KVHeldTokens+c.uncached > most {
 		return false
 	}
-	return l.Prefilling == 0 || sharesSteps(w) || l.QueuedSeconds < s.room.DepthSeconds
+	return l.Prefilling == 0 || w.Info().SharesSteps && w.SlotsMax() > 0 || l.QueuedSeconds < s.room.DepthSeconds
 }
-
-// sharesSteps says that an engine works on the prompts of all its slots at one time, so that a short one does not wait for a long one there.
-// Others take prompts in turn.
-func sharesSteps(w *fleet.Worker) bool { return w.Info().Engine == "llama.cpp" && w.SlotsMax() > 0 }
 
 // lanes is how many heavy prefills a worker may have for one more to go there: none of its own where the last workers without any are to
 // be left alone.

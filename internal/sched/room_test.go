@@ -139,3 +139,17 @@ func TestAPriceIsWorkedOutWithoutATrace(t *testing.T) {
 		t.Error("a model that nobody serves has a price")
 	}
 }
+
+func TestAnEngineThatSharesItsStepsHasRoomBehindALongPrompt(t *testing.T) {
+	for _, shares := range []bool{false, true} {
+		c := newScene(t, "", 1)
+		w := c.tellers(1)[0]
+		info := w.Info()
+		info.SharesSteps = shares
+		w.SetInfo(info)
+		c.f.Reserve(w, fleet.Need{PromptTokens: 60_000, PrefillSeconds: 5, Streamed: true}, c.now)
+		if _, _, err := c.s.Place(c.now, waiting(1, 400)); (err == nil) != shares {
+			t.Errorf("shares its steps %v: %v", shares, err)
+		}
+	}
+}

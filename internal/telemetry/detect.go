@@ -21,6 +21,7 @@ const (
 type engine struct {
 	name        string                                                                              // as fleet.Info.Engine
 	usageOption bool                                                                                // accepts stream_options.include_usage
+	sharesSteps bool                                                                                // works on the prompts of all slots at one time
 	scrape      func(ctx context.Context, c *client, models []string, bytesMax int64) (page, error) // nil: recognised, not scraped
 }
 
@@ -85,7 +86,7 @@ func detect(ctx context.Context, c *client, bytesMax int64) (detection, error) {
 	if version != "" {
 		d.info.Version = clip(version)
 	}
-	d.info.Engine, d.info.UsageOption = d.engine.name, d.engine.usageOption
+	d.info.Engine, d.info.UsageOption, d.info.SharesSteps = d.engine.name, d.engine.usageOption, d.engine.sharesSteps
 	return d, nil
 }
 

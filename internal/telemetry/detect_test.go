@@ -27,6 +27,9 @@ func describe(i fleet.Info) string {
 			s += "=" + a
 		}
 	}
+	if i.SharesSteps {
+		s += ", shares its steps"
+	}
 	return s
 }
 
@@ -44,18 +47,18 @@ func TestEnginesAreRecognisedByTheirOwnAnswers(t *testing.T) {
 		{"vLLM with an adapter and its metrics away", handlers{"/v1/models": says(`{"data":[{"id":"m","owned_by":"vllm","max_model_len":4096,"parent":null},{"id":"ad","owned_by":"vllm","max_model_len":null,"parent":"m"}]}`)},
 			`vllm "" block 0 kv 0 slots 0 usage true: m/4096 ad/0<m`},
 		{"llama.cpp, recorded", handlers{"/v1/models": recorded(t, "llamacpp/models.json"), "/props": recorded(t, "llamacpp/props.json"), "/metrics": recorded(t, "llamacpp/metrics.txt")},
-			`llama.cpp "b1-571d0d5" block 0 kv 0 slots 4 usage true: smollm2/8192`},
+			`llama.cpp "b1-571d0d5" block 0 kv 0 slots 4 usage true: smollm2/8192, shares its steps`},
 		{"llama.cpp behind a key that we lack", handlers{"/v1/models": recorded(t, "llamacpp/models.json"), "/props": status(401), "/metrics": status(401)},
-			`llama.cpp "" block 0 kv 0 slots 0 usage true: smollm2/8192`},
+			`llama.cpp "" block 0 kv 0 slots 0 usage true: smollm2/8192, shares its steps`},
 		{"llama.cpp with several models", handlers{"/v1/models": recorded(t, "llamacpp/router_models.json")},
-			`llama.cpp "" block 0 kv 0 slots 0 usage true: smol-a/0 smol-b/0`},
+			`llama.cpp "" block 0 kv 0 slots 0 usage true: smol-a/0 smol-b/0, shares its steps`},
 		{"the simulated engine", handlers{"/v1/models": list("warmpath-sim", `,"max_model_len":131072`), "/version": says(`{"version":"0.0.0+warmpath-sim","max_num_seqs":256}`),
 			"/metrics": says("vllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"25000\",kv_cache_size_tokens=\"400000\"} 1\nvllm:num_requests_running 0\n")},
 			`warmpath "0.0.0+warmpath-sim" block 16 kv 400000 slots 256 usage true: m/131072`},
 		{"SGLang", handlers{"/v1/models": list("sglang", `,"max_model_len":32768`)}, `sglang "" block 0 kv 0 slots 0 usage true: m/32768`},
 		{"Ollama", handlers{"/v1/models": list("library", ""), "/api/version": says(`{"version":"0.9.1"}`)}, `ollama "0.9.1" block 0 kv 0 slots 0 usage true: m/0`},
 		{"vLLM's metrics under a list signed by somebody else", handlers{"/v1/models": list("acme", ""), "/metrics": load(1, 0, 0)}, `vllm "" block 0 kv 0 slots 0 usage true: m/0`},
-		{"llama.cpp's metrics likewise", handlers{"/v1/models": list("acme", ""), "/metrics": recorded(t, "llamacpp/metrics.txt")}, `llama.cpp "" block 0 kv 0 slots 0 usage true: m/0`},
+		{"llama.cpp's metrics likewise", handlers{"/v1/models": list("acme", ""), "/metrics": recorded(t, "llamacpp/metrics.txt")}, `llama.cpp "" block 0 kv 0 slots 0 usage true: m/0, shares its steps`},
 		{"anything else", handlers{"/v1/models": list("acme", `,"max_model_len":"odd"`), "/metrics": says("up 1\n")}, `openai "" block 0 kv 0 slots 0 usage false: m/0`},
 	} {
 		info, err := Detect(t.Context(), Target{URL: newFake(c.answers).listen(t) + "/v1/"})

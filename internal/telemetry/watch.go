@@ -192,7 +192,7 @@ func (w *watch) identify(ctx context.Context) error {
 	w.refused = false
 	if old := w.found; w.known && found.engine.scrape == nil && old.engine.scrape != nil {
 		// It was recognised by its metrics alone, and those fail at the moment: it has not become another engine.
-		found.engine, found.info.Engine, found.info.UsageOption = old.engine, old.info.Engine, old.info.UsageOption
+		found.engine, found.info.Engine, found.info.UsageOption, found.info.SharesSteps = old.engine, old.info.Engine, old.info.UsageOption, old.info.SharesSteps
 	}
 	if found.info.Engine == w.found.info.Engine { // what only scrapes tell outlives a new listing
 		found.info.BlockTokens = cmp.Or(found.info.BlockTokens, w.found.info.BlockTokens)
