@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"syscall"
 	"time"
 
@@ -106,14 +105,7 @@ func exactFiles(dir, family string) string {
 type exactDecision struct{ total, cpu, scan, bytes, render, match, place, tokens float64 }
 
 func exactMedians(all []exactDecision) exactDecision {
-	of := func(pick func(exactDecision) float64) float64 {
-		v := make([]float64, len(all))
-		for i, one := range all {
-			v[i] = pick(one)
-		}
-		slices.Sort(v)
-		return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
-	}
+	of := func(pick func(exactDecision) float64) float64 { return medianOf(all, pick) }
 	return exactDecision{of(func(d exactDecision) float64 { return d.total }), of(func(d exactDecision) float64 { return d.cpu }), of(func(d exactDecision) float64 { return d.scan }),
 		of(func(d exactDecision) float64 { return d.bytes }), of(func(d exactDecision) float64 { return d.render }), of(func(d exactDecision) float64 { return d.match }),
 		of(func(d exactDecision) float64 { return d.place }), of(func(d exactDecision) float64 { return d.tokens })}

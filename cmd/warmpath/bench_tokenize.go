@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -86,16 +85,18 @@ func atLeast(name string, value, limit float64, unit string) bench.Check {
 type tokenized struct{ ours, reference, times, loadMS, memoryMB float64 }
 
 func medians(all []tokenized) tokenized {
-	of := func(pick func(tokenized) float64) float64 {
-		v := make([]float64, len(all))
-		for i, one := range all {
-			v[i] = pick(one)
-		}
-		slices.Sort(v)
-		return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
-	}
+	of := func(pick func(tokenized) float64) float64 { return medianOf(all, pick) }
 	return tokenized{of(func(t tokenized) float64 { return t.ours }), of(func(t tokenized) float64 { return t.reference }), of(func(t tokenized) float64 { return t.times }),
 		of(func(t tokenized) float64 { return t.loadMS }), of(func(t tokenized) float64 { return t.memoryMB })}
+}
+
+// medianOf is that of one figure of all rounds.
+func medianOf[T any](all []T, pick func(T) float64) float64 {
+	v := make([]float64, len(all))
+	for i, one := range all {
+		v[i] = pick(one)
+	}
+	return bench.Median(v)
 }
 
 func tokenizeOnce(r *tokenizeReference, file string, texts []string) (t tokenized, err error) {

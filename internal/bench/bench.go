@@ -113,8 +113,8 @@ func (r Report) Passed() bool {
 	return true
 }
 
-// median of what the rounds gave; those that gave nothing are left out.
-func median(values []float64) float64 {
+// Median is that of what the rounds gave; those that gave nothing are left out.
+func Median(values []float64) float64 {
 	v := slices.DeleteFunc(slices.Clone(values), math.IsNaN)
 	if len(v) == 0 {
 		return math.NaN()

@@ -99,10 +99,10 @@ func TestAUsageEventComesWhereTheOptionIsInTheBody(t *testing.T) {
 }
 
 func TestMediansLeaveOutWhatIsUnknownAndRatiosAreTakenInARound(t *testing.T) {
-	if got := median([]float64{3, math.NaN(), 1, 2}); got != 2 {
+	if got := Median([]float64{3, math.NaN(), 1, 2}); got != 2 {
 		t.Errorf("median %v", got)
 	}
-	if !math.IsNaN(median(nil)) {
+	if !math.IsNaN(Median(nil)) {
 		t.Error("the median of nothing is something")
 	}
 	if got := rounds([]float64{2, 9}, []float64{1, 3}, ratio); got[0] != 2 || got[1] != 3 {

@@ -60,7 +60,7 @@ func Decide(ctx context.Context, o Options) (Report, error) {
 			for _, r := range seen[i] {
 				v = append(v, pick(r))
 			}
-			return median(v)
+			return Median(v)
 		}
 		p50, share := of(func(r decided) float64 { return r.p50 }), of(func(r decided) float64 { return r.share })
 		s.Rows = append(s.Rows, Row{nameOurs, []Value{Value(float64(d.bytes) / 1000), Value(d.workers), Value(p50), Value(of(func(r decided) float64 { return r.p99 })),

@@ -61,7 +61,7 @@ func Idle(ctx context.Context, o Options) (Report, error) {
 		Method: fmt.Sprintf("%d workers with metrics pages of 50 KB, scraped every second, after %d requests; nobody asks for anything; median of %d rounds of %v",
 			idleWorkers, idleWarmup, o.Rounds, window),
 		Columns: []string{"CPU % of a core", "RSS MB"},
-		Rows:    []Row{{nameOurs, []Value{Value(median(cores)), Value(median(memory))}}},
-		Checks:  []Check{most("CPU", median(cores), idleCoreMost, "% of a core"), most("memory", median(memory), idleMemoryMost, "MB")}}}
+		Rows:    []Row{{nameOurs, []Value{Value(Median(cores)), Value(Median(memory))}}},
+		Checks:  []Check{most("CPU", Median(cores), idleCoreMost, "% of a core"), most("memory", Median(memory), idleMemoryMost, "MB")}}}
 	return report, ctx.Err()
 }

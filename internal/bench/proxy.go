@@ -150,23 +150,23 @@ func saturated(ctx context.Context, o Options, f *field) (Section, error) {
 		m := results[name]
 		row := Row{Contestant: name}
 		for _, v := range [][]float64{m.rate, m.cpu, m.p50, m.p99, m.mallocs, m.bytes, m.memory, m.leastPut} {
-			row.Values = append(row.Values, Value(median(v)))
+			row.Values = append(row.Values, Value(Median(v)))
 		}
 		s.Rows = append(s.Rows, row)
 	}
 	ours := results[nameOurs]
-	s.Checks = append(s.Checks, most("CPU a request, of nginx's", median(rounds(ours.cpu, results[nameNginx].cpu, ratio)), cpuOfNginxMost, "x"))
+	s.Checks = append(s.Checks, most("CPU a request, of nginx's", Median(rounds(ours.cpu, results[nameNginx].cpu, ratio)), cpuOfNginxMost, "x"))
 	if best := bestRival(results); best != nil {
-		s.Checks = append(s.Checks, most("CPU a request, of that of "+best.name, median(rounds(ours.cpu, best.cpu, ratio)), cpuOfRivalMost, "x"))
+		s.Checks = append(s.Checks, most("CPU a request, of that of "+best.name, Median(rounds(ours.cpu, best.cpu, ratio)), cpuOfRivalMost, "x"))
 	}
-	s.Checks = append(s.Checks, least("share of the worker that got fewer", median(ours.leastPut), shareLeast, ""))
+	s.Checks = append(s.Checks, least("share of the worker that got fewer", Median(ours.leastPut), shareLeast, ""))
 	return s, nil
 }
 
 // bestRival is the rival that uses the least CPU a request where it routes by prefix as we do; nil without rivals.
 func bestRival(results map[string]*measured) (best *measured) {
 	for _, r := range rivals {
-		if m := results[r.name+" "+cacheAware]; m != nil && (best == nil || median(m.cpu) < median(best.cpu)) {
+		if m := results[r.name+" "+cacheAware]; m != nil && (best == nil || Median(m.cpu) < Median(best.cpu)) {
 			best = m
 		}
 	}
@@ -179,8 +179,8 @@ func added(results map[string]*measured, order []string, unit string, scale floa
 	direct := results[nameDirect]
 	for _, name := range order {
 		m := results[name]
-		s.Rows = append(s.Rows, Row{name, []Value{Value(median(m.p50) / scale), Value(median(m.p99) / scale),
-			Value(median(rounds(m.p50, direct.p50, less)) / scale), Value(median(m.cpu)), Value(median(m.mallocs)), Value(median(m.leastPut))}})
+		s.Rows = append(s.Rows, Row{name, []Value{Value(Median(m.p50) / scale), Value(Median(m.p99) / scale),
+			Value(Median(rounds(m.p50, direct.p50, less)) / scale), Value(Median(m.cpu)), Value(Median(m.mallocs)), Value(Median(m.leastPut))}})
 	}
 	return s
 }
@@ -198,8 +198,8 @@ func atFixedRate(ctx context.Context, o Options, f *field) (Section, error) {
 	s.Method = fmt.Sprintf("%d requests/s over %d connections, each at its own times, %d-byte chats as before; latency to the last byte, added is beyond no proxy in the same round; median of %d rounds of %v",
 		pacedPerSecond, pacedConns, smallBytes, o.Rounds, o.Window)
 	ours := results[nameOurs]
-	s.Checks = append(s.Checks, most("latency added at the median", median(rounds(ours.p50, results[nameDirect].p50, less)), addedPacedMost, "us"),
-		least("share of the worker that got fewer", median(ours.leastPut), shareLeast, ""))
+	s.Checks = append(s.Checks, most("latency added at the median", Median(rounds(ours.p50, results[nameDirect].p50, less)), addedPacedMost, "us"),
+		least("share of the worker that got fewer", Median(ours.leastPut), shareLeast, ""))
 	return s, nil
 }
 
@@ -217,7 +217,7 @@ func longBodies(ctx context.Context, o Options, f *field) (Section, error) {
 	s.Method = fmt.Sprintf("one connection asks in a closed loop, chats of %d KB in messages of %d KB, all distinct, one third share a prefix of half their length; median of %d rounds of %v",
 		largeBytes/1000, messageBytes>>10, o.Rounds, window)
 	ours := results[nameOurs]
-	s.Checks = append(s.Checks, most("latency added at the median", median(rounds(ours.p50, results[nameDirect].p50, less))/1000, addedLargeMost, "ms"),
-		least("share of the worker that got fewer", median(ours.leastPut), shareLeast, ""))
+	s.Checks = append(s.Checks, most("latency added at the median", Median(rounds(ours.p50, results[nameDirect].p50, less))/1000, addedLargeMost, "ms"),
+		least("share of the worker that got fewer", Median(ours.leastPut), shareLeast, ""))
 	return s, nil
 }

@@ -90,12 +90,12 @@ func (shape streamShape) run(ctx context.Context, o Options, f *field, serial *a
 		Columns: []string{"streams/s", "CPU us a stream", "p50 ms", "p99 ms", "allocations", "least share"}}
 	for _, name := range order {
 		m := results[name]
-		s.Rows = append(s.Rows, Row{name, []Value{Value(median(m.rate)), Value(median(m.cpu)), Value(median(m.p50) / 1000), Value(median(m.p99) / 1000),
-			Value(median(m.mallocs)), Value(median(m.leastPut))}})
+		s.Rows = append(s.Rows, Row{name, []Value{Value(Median(m.rate)), Value(Median(m.cpu)), Value(Median(m.p50) / 1000), Value(Median(m.p99) / 1000),
+			Value(Median(m.mallocs)), Value(Median(m.leastPut))}})
 	}
 	ours := results[nameOurs]
-	s.Checks = append(s.Checks, most("CPU a stream, of nginx's", median(rounds(ours.cpu, results[nameNginx].cpu, ratio)), shape.most, "x"),
-		least("share of the worker that got fewer", median(ours.leastPut), shareLeast, ""))
+	s.Checks = append(s.Checks, most("CPU a stream, of nginx's", Median(rounds(ours.cpu, results[nameNginx].cpu, ratio)), shape.most, "x"),
+		least("share of the worker that got fewer", Median(ours.leastPut), shareLeast, ""))
 	return s, nil
 }
 
@@ -118,9 +118,9 @@ func headFirst(ctx context.Context, o Options, f *field, serial *atomic.Uint64) 
 		Method:  fmt.Sprintf("workers send the head at once and the first event %v later; time between the two at the client; median of %d rounds", streamHold, o.Rounds),
 		Columns: []string{"head before first event ms"}}
 	for _, name := range order {
-		s.Rows = append(s.Rows, Row{results[name].name, []Value{Value(median(holds[name]))}})
+		s.Rows = append(s.Rows, Row{results[name].name, []Value{Value(Median(holds[name]))}})
 	}
-	s.Checks = append(s.Checks, least("head before the first event", median(holds[nameOurs]), headEarlyLeast*milliseconds(streamHold), "ms"))
+	s.Checks = append(s.Checks, least("head before the first event", Median(holds[nameOurs]), headEarlyLeast*milliseconds(streamHold), "ms"))
 	return s, nil
 }
 
@@ -179,8 +179,8 @@ func openStreams(ctx context.Context, o Options) (Section, error) {
 		Method: fmt.Sprintf("%d streams open through the router, an event each every %v (%d is what the limit of open files leaves room for, %d wanted); an event's lateness is from the worker's write to the client's read; median of %d rounds of %v",
 			n, openPace, n, openStreamsMax, o.Rounds, window),
 		Columns: []string{"late p50 ms", "late p99 ms", "latest ms", "KB a stream", "CPU cores"},
-		Rows:    []Row{{nameOurs, []Value{Value(median(p50)), Value(median(p99)), Value(median(worst)), Value(median(perStream)), Value(median(cores))}}}}
-	s.Checks = append(s.Checks, most("lateness at p99", median(p99), openLateMost, "ms"), most("memory a stream", median(perStream), openBytesMost, "KB"))
+		Rows:    []Row{{nameOurs, []Value{Value(Median(p50)), Value(Median(p99)), Value(Median(worst)), Value(Median(perStream)), Value(Median(cores))}}}}
+	s.Checks = append(s.Checks, most("lateness at p99", Median(p99), openLateMost, "ms"), most("memory a stream", Median(perStream), openBytesMost, "KB"))
 	return s, nil
 }
 

@@ -15,7 +15,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"syscall"
 	"time"
 
@@ -133,14 +132,14 @@ func (z size) measure(ctx context.Context, o bench.Options) (m measured, err err
 		l = s.lookUp(ctx, long, rate, o.Window)
 		longs, longs99 = append(longs, l.p50), append(longs99, l.p99)
 	}
-	m.ops, m.short, m.long = median(ops), latency{median(shorts), median(shorts99)}, latency{median(longs), median(longs99)}
+	m.ops, m.short, m.long = bench.Median(ops), latency{bench.Median(shorts), bench.Median(shorts99)}, latency{bench.Median(longs), bench.Median(longs99)}
 	m.wire = math.NaN()
 	m.first, m.firstLong = latency{math.NaN(), math.NaN()}, latency{math.NaN(), math.NaN()}
 	if z.wireLeast > 0 {
 		s = newStream(kvindex.New(kvindex.Options{BytesMax: indexBytes, Guesses: -1}))
 		s.fill(z.resident)
 		short, long = s.lookups(shortChain, 64), s.lookups(longChain, 16)
-		m.first, m.firstLong = s.lookUp(ctx, short, median(ops)/2, o.Window), s.lookUp(ctx, long, median(ops)/2, o.Window)
+		m.first, m.firstLong = s.lookUp(ctx, short, bench.Median(ops)/2, o.Window), s.lookUp(ctx, long, bench.Median(ops)/2, o.Window)
 		s = nil
 		m.wire = wire(ctx, z.resident, o)
 	}
@@ -177,12 +176,4 @@ func resident() float64 {
 		return math.NaN()
 	}
 	return pages * float64(os.Getpagesize())
-}
-
-func median(v []float64) float64 {
-	if len(v) == 0 {
-		return math.NaN()
-	}
-	slices.Sort(v)
-	return v[len(v)/2]
 }

@@ -77,8 +77,8 @@ func sockets(ctx context.Context, o bench.Options, engines *engines) (bench.Sect
 	if st := x.Stats(); st.Unknown+st.Conflicts > 0 {
 		return s, fmt.Errorf("%d removals of unknown blocks, %d conflicts: events were lost", st.Unknown, st.Conflicts)
 	}
-	percent, p99 := median(percents), median(p99s)
-	s.Rows = []bench.Row{{Contestant: fmt.Sprintf("%d workers", len(engines.endpoints)), Values: []bench.Value{bench.Value(median(rates)), bench.Value(percent), bench.Value(median(p50s)), bench.Value(p99)}}}
+	percent, p99 := bench.Median(percents), bench.Median(p99s)
+	s.Rows = []bench.Row{{Contestant: fmt.Sprintf("%d workers", len(engines.endpoints)), Values: []bench.Value{bench.Value(bench.Median(rates)), bench.Value(percent), bench.Value(bench.Median(p50s)), bench.Value(p99)}}}
 	s.Checks = []bench.Check{
 		{Name: fmt.Sprintf("%d block operations a second of %d workers", socketOps, len(engines.endpoints)), Value: bench.Value(percent), Limit: socketCPUMost, Unit: "% of a core", Pass: percent < socketCPUMost},
 		{Name: "an event is seen by look-ups, p99", Value: bench.Value(p99), Limit: visibleMost, Unit: "ms", Pass: p99 <= visibleMost},

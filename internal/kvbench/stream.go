@@ -252,7 +252,7 @@ func wire(ctx context.Context, pairs int, o bench.Options) float64 {
 			break
 		}
 	}
-	return median(rates)
+	return bench.Median(rates)
 }
 
 // storedEvent is what a worker's engine says when it stores a chain: of tokens as they come, names as its hashes.
