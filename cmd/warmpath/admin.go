@@ -239,8 +239,8 @@ type workerState struct {
 
 func (r *router) state() routerState {
 	s := routerState{Version: version, Started: r.started, Policy: r.gate.Policy(), Running: r.proxy.Running(), SeedPrint: r.seed.Fingerprint(), Workers: []workerState{}}
-	modes := r.exact.modes()
-	s.EventIndex, s.Models = r.exact.state()
+	s.EventIndex, s.Models = r.exact.events(), r.exact.render.States()
+	modes := r.exact.modes(s.Models)
 	s.Queue, s.Tenants, s.Pools, s.Virtual = r.queueNow(), r.tenantsNow(), r.poolsNow(), r.virtualsNow()
 	r.gate.View(func(v gate.View) {
 		x := v.Index.Stats()

@@ -235,9 +235,9 @@ type eventState struct {
 	Evicted  uint64 `json:"evicted"`
 }
 
-func (m *exactMode) state() (eventState, []render.State) {
+func (m *exactMode) events() eventState {
 	x := m.index.Stats()
-	return eventState{x.Bytes, x.BytesMax, x.Nodes, x.Pairs, x.Evicted}, m.render.States()
+	return eventState{x.Bytes, x.BytesMax, x.Nodes, x.Pairs, x.Evicted}
 }
 
 // modeState is how a worker's cache is known, in /state.
@@ -258,10 +258,10 @@ const (
 	modeAssumed = "assumed"     // what it was sent
 )
 
-// modes says for each worker how its cache is known, and why not better.
-func (m *exactMode) modes() map[string]modeState {
+// modes says for each worker how its cache is known, and why not better, given how its model's tokens are.
+func (m *exactMode) modes(models []render.State) map[string]modeState {
 	tokens := map[string]render.State{}
-	for _, s := range m.render.States() {
+	for _, s := range models {
 		tokens[s.Model] = s
 	}
 	feeds := map[string]kvfeed.Status{}

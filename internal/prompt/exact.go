@@ -12,7 +12,7 @@ import (
 //
 //	e := prompt.NewExact(seed, tok, prompt.ExactOptions{})
 //	ids := e.Tokens(nil, text, tokenizer.Options{})
-//	chain := e.Chain(prefix.Chain{}, ids, prompt.Blocks{Tokens: 16, Model: "llama-8b"})
+//	chain := prompt.TokenChain(seed, prefix.Chain{}, ids, prompt.Blocks{Tokens: 16, Model: "llama-8b"})
 //
 // Special tokens cut a prompt into segments that are encoded without a look at what is around them, so that the segments of a
 // conversation's earlier turns are remembered, and a follow-up costs its new turns and one hash over the rest. Any number of goroutines may
@@ -164,13 +164,8 @@ type Blocks struct {
 	Salt    string // the request's cache salt; "" for none
 }
 
-// Chain has a key for each whole block, in into's memory: engines do not share blocks that are not full. Its Ends count tokens, and not
+// TokenChain has a key for each whole block, in into's memory: engines do not share blocks that are not full. Its Ends count tokens, and not
 // bytes.
-func (e *Exact) Chain(into prefix.Chain, ids []uint32, b Blocks) prefix.Chain {
-	return TokenChain(e.seed, into, ids, b)
-}
-
-// TokenChain is Chain for tokens from elsewhere.
 func TokenChain(seed prefix.Seed, into prefix.Chain, ids []uint32, b Blocks) prefix.Chain {
 	c := into.Reset()
 	if b.Tokens <= 0 {

@@ -97,12 +97,12 @@ func TestBlocksOfTokensShareKeysAsFarAsTheirTokensAndSaltsAreTheSame(t *testing.
 		ids[i] = uint32(i)
 	}
 	b := Blocks{Tokens: 16, Model: "m"}
-	whole := e.Chain(prefix.Chain{}, ids, b)
+	whole := TokenChain(e.seed, prefix.Chain{}, ids, b)
 	if len(whole.Keys) != 3 || whole.Ends[2] != 48 {
 		t.Fatalf("%+v", whole)
 	}
 	shared := func(ids []uint32, b Blocks) (n int) {
-		other := e.Chain(prefix.Chain{}, ids, b)
+		other := TokenChain(e.seed, prefix.Chain{}, ids, b)
 		for n < len(other.Keys) && n < 3 && other.Keys[n] == whole.Keys[n] {
 			n++
 		}
@@ -170,7 +170,7 @@ func BenchmarkExact(b *testing.B) {
 					}
 					b.StartTimer()
 					ids = e.Tokens(ids[:0], text, tokenizer.Options{})
-					c = e.Chain(c, ids, Blocks{Tokens: 16, Model: "m"})
+					c = TokenChain(e.seed, c, ids, Blocks{Tokens: 16, Model: "m"})
 				}
 			})
 		}

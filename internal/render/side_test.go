@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -104,11 +105,8 @@ func TestRequestsThatAskTheSameAreOneQuestion(t *testing.T) {
 
 func TestAnEngineThatDoesNotAnswerInTimeIsLeftAloneForAWhile(t *testing.T) {
 	e := newTeller(t, house(t, chatML))
-	now := time.Now()
-	var mu sync.Mutex
-	s := start(t, func(o *Options) {
-		o.Now = func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
-	})
+	var c clock
+	s := start(t, func(o *Options) { o.Now = c.now })
 	s.Follow(e.target("a", "warmpath"))
 	s.mode(EngineSide)
 	e.with(func() {
@@ -129,9 +127,7 @@ func TestAnEngineThatDoesNotAnswerInTimeIsLeftAloneForAWhile(t *testing.T) {
 		t.Errorf("asked %d times", n)
 	}
 	e.with(func() { e.fault = nil })
-	mu.Lock()
-	now = now.Add(circuitLongest)
-	mu.Unlock()
+	c.pass(circuitLongest)
 	if !ask(100) || !ask(101) {
 		t.Error("an engine that answers again is not asked")
 	}
@@ -139,19 +135,14 @@ func TestAnEngineThatDoesNotAnswerInTimeIsLeftAloneForAWhile(t *testing.T) {
 
 func TestAnEngineThatIsSlowWithLongPromptsIsStillAskedAboutShortOnes(t *testing.T) {
 	e := newTeller(t, house(t, chatML))
-	now := time.Now()
-	var mu sync.Mutex
-	s := start(t, func(o *Options) {
-		o.Now = func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
-	})
+	var c clock
+	s := start(t, func(o *Options) { o.Now = c.now })
 	s.Follow(e.target("a", "warmpath"))
 	s.mode(EngineSide)
 	e.with(func() {
 		e.fault = func(_ http.ResponseWriter, _ *http.Request, body []byte) bool { // by its own clock it takes long for much
-			mu.Lock()
-			defer mu.Unlock()
 			if len(body) > 10_000 {
-				now = now.Add(s.o.Deadline + 1)
+				c.pass(s.o.Deadline + 1)
 			}
 			return false
 		}
@@ -229,3 +220,11 @@ func TestHostileAnswersTellNothing(t *testing.T) {
 		t.Error("nothing is told after all that")
 	}
 }
+
+// clock is a Manager's, which goes on when it is told to.
+type clock struct{ ahead atomic.Int64 }
+
+func (c *clock) now() time.Time       { return epoch.Add(time.Duration(c.ahead.Load())) }
+func (c *clock) pass(d time.Duration) { c.ahead.Add(int64(d)) }
+
+var epoch = time.Now()

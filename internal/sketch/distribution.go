@@ -63,9 +63,6 @@ func (d *Distribution) Mean() float64 {
 	return d.sum / float64(d.n)
 }
 
-// Max is the longest.
-func (d *Distribution) Max() float64 { return d.most }
-
 // Quantile is the time that a share q of them do not exceed.
 func (d *Distribution) Quantile(q float64) float64 {
 	if d.n == 0 {
