@@ -117,6 +117,9 @@ func (m *exactMode) follow(t telemetry.Target, i fleet.Info) {
 
 // tellUnserved warns once of files that are named for a model which no worker serves, as soon as all have said what they serve.
 func (m *exactMode) tellUnserved() {
+	if m.toldUnserved || len(m.r.cfg.Exact.Tokenizers) == 0 {
+		return
+	}
 	var served []string
 	all := true
 	m.r.gate.View(func(v gate.View) {
@@ -127,7 +130,7 @@ func (m *exactMode) tellUnserved() {
 			}
 		}
 	})
-	if m.toldUnserved || !all {
+	if !all {
 		return
 	}
 	m.toldUnserved = true
@@ -205,14 +208,17 @@ func (m *exactMode) settled(f *proxy.Facts) {
 		Reported: f.Usage.CachedTokens, PromptPredicted: f.PromptTokens, PromptReported: f.Usage.PromptTokens, TokensKnown: f.TokensKnown,
 		BlockTokens: block, Placed: f.Placed, Ended: f.Ended}
 	m.mu.Lock()
-	known := m.book.Knows(w.ID)
-	m.mu.Unlock()
-	if !known && !m.r.gate.Holds(w.ID, w.Incarnation) {
-		return // it left, and nobody would forget it again
+	if !m.book.Knows(w.ID) {
+		m.mu.Unlock()
+		if !m.r.gate.Holds(w.ID, w.Incarnation) {
+			return // it left, and nobody would forget it again
+		}
+		m.mu.Lock()
 	}
-	m.mu.Lock()
-	changed := m.book.Note(w.ID, w.Incarnation, seen)
-	now := m.book.Of(w.ID)
+	changed, now := m.book.Note(w.ID, w.Incarnation, seen), truth.Stats{}
+	if changed {
+		now = m.book.Of(w.ID)
+	}
 	m.mu.Unlock()
 	if !changed {
 		return
