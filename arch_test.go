@@ -81,6 +81,7 @@ var rooms = map[string][]string{
 	"sweep":      {"sim", "cost"},
 	"report":     {"sweep", "sim"},
 	"contest":    {"sweep", "sim", "traces", "sched"},
+	"crowd":      {"sim", "traces", "flow"},
 	"config":     {"fleet", "sched", "flow", "pools", "models", "prefix", "kvindex", "zmtp", "upstream", "telemetry", "declog", "go.yaml.in/yaml/v3"},
 }
 

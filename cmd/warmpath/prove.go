@@ -28,6 +28,7 @@ var promises = []promise{
 	{"unlike", "workers of unlike speed get what each can carry", proveUnlike},
 	{"errors", "what goes wrong is said clearly and routed around", proveErrors},
 	{"counts", "counts are the workers' own, and nothing is left behind by clients that leave", proveCounts},
+	{"queue", "who waits is served in the order that is due", proveQueue},
 }
 
 const proveLong = `Runs the real router, over real sockets, before simulated engines and holds it to its promises. Each case is one line,
@@ -48,6 +49,9 @@ const proveLong = `Runs the real router, over real sockets, before simulated eng
             routing.                                                                                  (ten seconds)
   counts    Under 200 requests in flight the router's count of each worker is the worker's own; after 2,000 clients left
             at random moments every count is 0, connections, goroutines, descriptors and memory are back. (one minute)
+  queue     Replays in virtual time, with the queue as it is by default. Prompts of 100,000 tokens among chats; two tenants of
+            unlike appetite; one and a half times what the fleet carries. Held to: times to the first token and gaps beside the
+            heavy jobs, the quiet tenant or the top class alone, shares of engine time, Retry-After, recovery. (one minute)
 
 Figures of time depend on this machine being otherwise idle: the time by which simulated engines ran late is shown.`
 

@@ -18,6 +18,8 @@ type Queue struct {
 	// Class is that of tenants of whom Tenants says nothing.
 	Class   string
 	Tenants map[string]Share
+	// Alike takes all tenants for one, as a queue that knows nobody.
+	Alike bool
 }
 
 // Share is a tenant's class and its weight in it; "" and 0 are the usual.
@@ -60,7 +62,10 @@ func (r *router) enter(f *flight) (waits bool, err error) {
 	e := &f.entry
 	e.Owner, e.Request, f.want.Tenant = f, &f.want, f.request.Tenant
 	e.Item = flow.Item{Tenant: f.request.Tenant, Bytes: int64(f.want.Bytes)}
-	e.Item.Class, e.Item.Weight = r.lab.config.Queue.classOf(f.request.Tenant)
+	q := r.lab.config.Queue
+	if e.Item.Class, e.Item.Weight = q.classOf(f.request.Tenant); q.Alike {
+		e.Item.Tenant, e.Item.Weight = "", 1
+	}
 	waits, err = r.line.Enter(at(r.lab.now), e, r.shed.Float64())
 	r.arm()
 	return waits, err

@@ -126,6 +126,8 @@ func (r *Result) finished(l *lab, f *flight, worker int) {
 	}
 	if t := f.tenant; t != nil {
 		t.Finished++
+	}
+	if t := f.tenant; t != nil && f.came >= l.config.From {
 		t.TTFT.Add(ttft.Seconds())
 		t.E2E.Add(e2e.Seconds())
 	}

@@ -51,6 +51,8 @@ type Config struct {
 	Queue *Queue
 	// ByTenant tells the tenants' figures apart.
 	ByTenant bool
+	// From leaves those that came before it out of the tenants' times to the first token and end to end.
+	From time.Duration
 	// SLO is what a request must meet to be counted as good.
 	SLO SLO
 	// SampleEvery is the time between samples of each worker's load; 0 takes none.
