@@ -15,7 +15,7 @@ func (c Config) PoolOptions() pools.Options {
 
 // ModelOptions is what the room calls them.
 func (c Config) ModelOptions() models.Options {
-	return models.Options{Models: c.Models, Default: c.DefaultModel, SecondValue: c.ValueOfSecond, ConversationsMax: c.Conversations}
+	return models.Options{Models: c.Models, Default: c.DefaultModel, SecondValue: c.ValueOfSecond, Prices: c.Prices, ConversationsMax: c.Conversations}
 }
 
 // AllLabels are what pools go by: the labels, and the pool as one of them.

@@ -63,6 +63,7 @@ type Config struct {
 	HeavyPool      string           `yaml:"heavy_pool" doc:"Pool that heavy requests (see queue.heavy) go to before those that the rules name. Empty: they go where the rules say."`
 	Models         []models.Virtual `yaml:"models" doc:"Names that stand for one of several models, and aliases (docs/MODELS.md). None: names mean what workers serve."`
 	DefaultModel   string           `yaml:"default_model" doc:"Model of requests that name none. Empty: they are refused, unless there is only one."`
+	Prices         []models.Priced  `yaml:"prices" doc:"What models cost that workers serve (docs/COST.md). None: requests are told in seconds and tokens only."`
 	ValueOfSecond  float64          `yaml:"value_of_second" doc:"Money that one second less until the end of an answer is worth, in the money of the models' prices. 0: only money counts."`
 	Conversations  int              `yaml:"conversations_max" doc:"Conversations whose model is remembered; those used longest ago are forgotten. 0: 100000."`
 	Exact          Exact            `yaml:"exact" doc:"Routing by the model's own tokens and the engines' own cache events, where both can be shown to be right. See docs/EXACT.md."`

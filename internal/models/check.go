@@ -18,6 +18,7 @@ const anything = ^llmapi.Needs(0)
 type checker struct {
 	o        *Options
 	chooser  *Chooser
+	priced   Prices // of Options.Prices alone
 	problems []Problem
 }
 
@@ -51,6 +52,7 @@ func (k *checker) check() {
 		k.chooser.virtuals[m.Name] = v
 		k.chooser.order = append(k.chooser.order, v)
 	}
+	k.prices()
 	if len(k.problems) > 0 {
 		return
 	}
@@ -127,6 +129,9 @@ func (k *checker) candidate(key string, c *Candidate, m *Virtual) node {
 	if m.Tenants != nil && c.Tenants != nil && !slices.ContainsFunc(c.Tenants, func(t string) bool { return slices.Contains(m.Tenants, t) }) {
 		k.report(key+".tenants", "can never be chosen: none of them may ask for %q", m.Name)
 	}
+	if n.price == (cost.Price{}) {
+		n.price = k.priced.Of(c.Model)
+	}
 	n.can = k.can(key+".can", c.Can)
 	return n
 }
@@ -147,7 +152,7 @@ func (k *checker) can(key string, names []string) llmapi.Needs {
 }
 
 func (k *checker) fallback(key string, f Fallback, v *virtual) {
-	w := way{node: node{virtual: k.chooser.virtuals[f.Model], model: f.Model, id: hash(f.Model), can: anything}}
+	w := way{node: node{virtual: k.chooser.virtuals[f.Model], model: f.Model, id: hash(f.Model), can: anything, price: k.priced.Of(f.Model)}}
 	for _, c := range v.candidates {
 		if c.model == f.Model {
 			w.node = c // what is said of it there holds here

@@ -31,6 +31,7 @@ type Options struct {
 	Models           []Virtual `yaml:"models" doc:"Virtual models and aliases. None: names mean what workers serve."`
 	Default          string    `yaml:"default_model" doc:"Model of requests that name none, virtual or not. Empty: they are refused."`
 	SecondValue      float64   `yaml:"value_of_second" doc:"Money that one second less until the end of an answer is worth, in the money of the prices. 0: only money counts."`
+	Prices           []Priced  `yaml:"prices" doc:"What models cost that workers serve, for requests that name them and for candidates without a price of their own."`
 	ConversationsMax int       `yaml:"conversations_max" doc:"Conversations whose model is remembered; those used longest ago are forgotten. 0: 100000."`
 }
 
@@ -48,7 +49,7 @@ type Virtual struct {
 type Candidate struct {
 	Model      string     `yaml:"model,scalar" doc:"A model that workers serve, or a virtual one."`
 	Weight     float64    `yaml:"weight" doc:"Share of the conversations under choose: weight, relative to the others'. None has one: equal shares. 0 beside others: none."`
-	Price      cost.Price `yaml:"price" doc:"What it costs."`
+	Price      cost.Price `yaml:"price" doc:"What it costs. None: as prices say."`
 	ContextMax int        `yaml:"context_max" doc:"Tokens, prompt and answer together. 0: as the engines tell."`
 	Can        []string   `yaml:"can" doc:"What it can do besides text: tools, json, vision, audio, reasoning; text alone for nothing else. Empty: anything."`
 	Tier       int        `yaml:"tier" doc:"Quality, higher is better."`
