@@ -33,6 +33,7 @@ type owed struct {
 	queueTime  time.Duration // for how long it was not, before that
 	silent     list          // not streamed, past their predicted first token, in that order
 	alive      time.Time
+	aside      aside
 
 	residence      float64
 	residenceCount int
@@ -73,12 +74,12 @@ func (w *Worker) Load(now time.Time) Load {
 	w.settle(now)
 	o := &w.owed
 	l := Load{
-		InFlight:         o.inFlight,
-		Prefilling:       o.prefilling,
-		ContextTokens:    o.contextTokens + w.generatedTokens(),
-		PendingTokens:    o.pendingTokens,
+		InFlight:         o.inFlight - o.aside.requests,
+		Prefilling:       o.prefilling - o.aside.prefilling,
+		ContextTokens:    o.contextTokens + w.generatedTokens() - o.aside.contextTokens,
+		PendingTokens:    o.pendingTokens - o.aside.pendingTokens,
 		QueuedSeconds:    w.queued(now).Seconds(),
-		KVHeldTokens:     w.held(),
+		KVHeldTokens:     w.held() - o.aside.uniqueTokens,
 		KVFreeTokens:     -1,
 		ResidenceSeconds: o.residence,
 	}
@@ -129,13 +130,17 @@ const silentSlack = 250 * time.Millisecond
 // answers that are not streamed, which show no first token, is counted from twice their predicted time.
 func (w *Worker) queued(now time.Time) time.Duration {
 	o := &w.owed
-	wait := o.booked
-	if r := o.queue.head; r != nil {
+	wait := o.booked - o.aside.booked
+	if r := o.queue.head; r != nil && !r.aside {
 		spent := max(0, now.Sub(o.headSince))
 		wait -= min(spent, r.booked/2)
 		wait += max(0, spent-r.booked)
 	}
-	if r := o.silent.head; r != nil {
+	r := o.silent.head
+	for r != nil && r.aside {
+		r = r.next
+	}
+	if r != nil {
 		from := r.firstToken.Add(r.booked + 2*r.decode + silentSlack)
 		if o.alive.After(from) {
 			from = o.alive

@@ -50,6 +50,7 @@ type Reservation struct {
 	phase      phase
 	streamed   bool
 	probe      bool
+	aside      bool // it is looked away from at the moment
 	crowded    bool // found a queue, or was joined before its first token
 	first      bool // found the worker idle
 	serial     uint64
