@@ -18,27 +18,26 @@ import (
 	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/life"
-	"github.com/warmpath/warmpath/internal/pools"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/upstream"
+	"github.com/warmpath/warmpath/internal/usher"
 )
 
 // Gate guards the fleet and all that is known about it. It is safe for concurrent use.
 type Gate struct {
-	mu         sync.Mutex
-	fleet      *fleet.Fleet
-	index      *prefix.Index
-	costs      *cost.Book
-	outputs    *cost.Outputs
-	ratio      *cost.Ratio
-	sched      *sched.Scheduler
-	ends       map[*fleet.Worker]*Endpoint
-	dial       upstream.Options
-	now        func() time.Time
-	queue      *queue      // nil: nobody waits here
-	poolCounts []poolCount // by pool, the last of requests for no pool
-	pools      *pools.Set  // nil: every worker may take every request
+	mu      sync.Mutex
+	fleet   *fleet.Fleet
+	index   *prefix.Index
+	costs   *cost.Book
+	outputs *cost.Outputs
+	ratio   *cost.Ratio
+	sched   *sched.Scheduler
+	ends    map[*fleet.Worker]*Endpoint
+	dial    upstream.Options
+	now     func() time.Time
+	queue   *queue // nil: nobody waits here
+	usher   *usher.Usher
 }
 
 // Endpoint is how to reach one worker instance.
@@ -50,8 +49,6 @@ type Endpoint struct {
 	// Gone ends when the worker leaves the fleet: requests that have no byte of their answer yet are then placed elsewhere,
 	// streams under way go on.
 	Gone *life.Context
-
-	in pools.Bits
 }
 
 // Attempt is one worker's turn at a request: the decision, and what it takes to act on it.
@@ -91,7 +88,7 @@ var ErrWorkerLeft = fmt.Errorf("the worker left the fleet")
 
 // New makes a gate over an empty fleet. The rooms are owned by the gate from here on.
 func New(f *fleet.Fleet, x *prefix.Index, b *cost.Book, o *cost.Outputs, r *cost.Ratio, s *sched.Scheduler, dial upstream.Options, now func() time.Time) *Gate {
-	return &Gate{fleet: f, index: x, costs: b, outputs: o, ratio: r, sched: s, dial: dial, now: now, ends: map[*fleet.Worker]*Endpoint{}}
+	return &Gate{fleet: f, index: x, costs: b, outputs: o, ratio: r, sched: s, dial: dial, now: now, ends: map[*fleet.Worker]*Endpoint{}, usher: usher.New(f, s, o)}
 }
 
 // Add puts a worker into the fleet, unknown until telemetry or traffic tells more.
@@ -111,8 +108,8 @@ func (g *Gate) Add(c Worker) (*fleet.Worker, error) {
 		client.Close()
 		return nil, err
 	}
-	if e := g.ends[w]; e != nil { // was draining: the same instance goes on
-		e.in = g.members(w.ID, c.Labels)
+	g.usher.Admit(w, c.Labels)
+	if g.ends[w] != nil { // was draining: the same instance goes on
 		client.Close()
 		return w, nil
 	}
@@ -124,7 +121,7 @@ func (g *Gate) Add(c Worker) (*fleet.Worker, error) {
 		}
 		w.SetInfo(info)
 	}
-	g.reach(Endpoint{Worker: w, Client: client, Key: c.Key, Rank: c.Rank, in: g.members(w.ID, c.Labels)})
+	g.reach(Endpoint{Worker: w, Client: client, Key: c.Key, Rank: c.Rank})
 	g.pump()
 	return w, nil
 }
@@ -139,6 +136,7 @@ func (g *Gate) reach(e Endpoint) {
 func (g *Gate) forget(w *fleet.Worker) *Endpoint {
 	e := g.ends[w]
 	delete(g.ends, w)
+	g.usher.Forget(w)
 	g.index.Forget(w.Slot)
 	g.costs.Forget(w)
 	g.fleet.SlotFree(w.Slot)

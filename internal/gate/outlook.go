@@ -1,11 +1,7 @@
 package gate
 
 import (
-	"errors"
-	"time"
-
 	"github.com/warmpath/warmpath/internal/line"
-	"github.com/warmpath/warmpath/internal/pools"
 	"github.com/warmpath/warmpath/internal/sched"
 )
 
@@ -28,49 +24,19 @@ func (g *Gate) Outlook(req sched.Request, w *Wait, policy string) (o Outlook, er
 		defer g.sched.SetPolicy(inForce)
 	}
 	now := g.now()
-	ask := &Wait{Entry: w.Entry, Needs: w.Needs, BestEffort: w.BestEffort}
+	ask := &Wait{Guest: w.Ask()}
 	ask.Request, ask.Owner = &req, ask
 	if g.queue == nil {
-		g.route(now, ask, false)
-		o.Outlook.Outlook, err = g.foresee(now, ask, &o.Pool)
+		g.usher.Route(now, &ask.Guest, false)
+		o.Outlook.Outlook, o.Pool, err = g.usher.Foresee(now, &ask.Guest)
 		return o, err
 	}
-	ask.Among = g.home(ask)
-	o.Outlook, err = g.queue.Outlook(now, &ask.Entry, func(*line.Entry) (sched.Outlook, error) { return g.foresee(now, ask, &o.Pool) })
+	ask.Among = g.usher.Home(&ask.Guest)
+	var to Pool
+	o.Outlook, err = g.queue.Outlook(now, &ask.Entry, func(*line.Entry) (there sched.Outlook, err error) {
+		there, to, err = g.usher.Foresee(now, &ask.Guest)
+		return there, err
+	})
+	o.Pool = to
 	return o, err
-}
-
-// foresee is placeIn without the placing. Rows are those of the pool that it would go to, or wait for; of the whole fleet when none is open.
-func (g *Gate) foresee(now time.Time, w *Wait, to *Pool) (o sched.Outlook, err error) {
-	if len(w.steps) == 0 {
-		return g.sched.Outlook(now, *w.Request)
-	}
-	for i := range w.steps {
-		at := &w.steps[i]
-		if !at.Open {
-			continue
-		}
-		req := *w.Request
-		req.Among, req.Heavy = g.within(now, at), req.Heavy && at.Why != pools.Directed
-		there, failed := g.sched.Outlook(now, req)
-		if to.Name == "" || failed == nil && (err != nil || there.Room) {
-			o, err = there, failed
-			*to = Pool{Name: g.pools.Name(at.Pool), Rule: at.Rule, Spilled: at.Overflow, Why: g.pools.Explain(*at)}
-		}
-		if failed == nil && there.Room {
-			return o, nil
-		}
-	}
-	if to.Name != "" {
-		return o, err
-	}
-	o, err = g.sched.Outlook(now, *w.Request)
-	shut := g.shut(now, w)
-	var full *sched.ErrNoRoom
-	if errors.As(shut, &full) && err == nil {
-		o.Room = false
-		return o, nil
-	}
-	*to = Pool{Name: g.pools.Name(w.steps[0].Pool), Rule: w.steps[0].Rule, Why: g.pools.Explain(w.steps[0])}
-	return o, shut
 }

@@ -1,8 +1,6 @@
 package gate
 
 import (
-	"time"
-
 	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/sched"
 )
@@ -50,31 +48,12 @@ func (g *Gate) Prospect(req sched.Request, w *Wait, answers int) (p Prospect) {
 		return p
 	}
 	p.There, p.Overloaded = cost.Across(conditions), busy == len(conditions)
-	ask := Wait{Entry: w.Entry, Needs: w.Needs, BestEffort: w.BestEffort}
+	ask := w.Ask()
 	ask.Request = &req
-	wait := g.waitFor(now, &ask)
+	wait := g.usher.Wait(now, &ask)
 	p.WaitSeconds = wait.Seconds()
 	if most := ask.Item.WaitMax; most > 0 && wait > most || !ask.Item.StartBy.IsZero() && now.Add(wait).After(ask.Item.StartBy) {
 		p.Overloaded = true
 	}
 	return p
-}
-
-// waitFor is how long a request's prefill would wait for its model, in our queue and in the engines'.
-func (g *Gate) waitFor(now time.Time, w *Wait) (wait time.Duration) {
-	g.route(now, w, false)
-	req := *w.Request
-	for i := range w.steps {
-		if w.steps[i].Open {
-			req.Among = g.within(now, &w.steps[i])
-			break
-		}
-	}
-	if c, err := g.sched.Price(now, req); err == nil {
-		wait = time.Duration(c.Wait * float64(time.Second))
-	}
-	if g.queue != nil {
-		wait += g.queue.LineWait(now, w.line(g.pools), &w.Item)
-	}
-	return wait
 }

@@ -7,9 +7,8 @@ import (
 
 	"github.com/warmpath/warmpath/internal/flow"
 	"github.com/warmpath/warmpath/internal/line"
-	"github.com/warmpath/warmpath/internal/llmapi"
-	"github.com/warmpath/warmpath/internal/pools"
 	"github.com/warmpath/warmpath/internal/sched"
+	"github.com/warmpath/warmpath/internal/usher"
 )
 
 // QueueOptions say who waits here for room on a worker, and for how long.
@@ -18,17 +17,13 @@ type QueueOptions = line.Options
 // Wait is what a request's waiting needs. Its owner sets Again and of Item the Tenant, Class, Weight, Bytes, StartBy and WaitMax; the rest
 // is filled in here. It keeps its memory until Enter returns and, when that went well, until the attempt is settled.
 type Wait struct {
-	line.Entry
+	usher.Guest
 	// Again finds anew what is known exactly of the prompt, which may have changed while it waited; nil: nothing is. It is called with the
 	// gate's lock held.
 	Again func()
-	// Needs and BestEffort are what pools' rules look at besides.
-	Needs      llmapi.Needs
-	BestEffort bool
 
-	steps []pools.Step // the pools that may take it; none: any worker
-	a     *Attempt
-	done  chan struct{} // nil: it did not wait yet
+	a    *Attempt
+	done chan struct{} // nil: it did not wait yet
 }
 
 // queue is what waits before the gate. All of it is guarded by the gate's mu.
@@ -46,7 +41,7 @@ func (g *Gate) UseQueue(o QueueOptions) error {
 			if w.Again != nil {
 				w.Again()
 			}
-			g.route(now, w, true)
+			g.usher.Route(now, &w.Guest, true)
 		}
 		err := g.placeIn(now, w)
 		return &w.a.Decision, err
@@ -67,11 +62,11 @@ func (g *Gate) Enter(ctx context.Context, a *Attempt, req *sched.Request, w *Wai
 		defer g.mu.Unlock()
 		req.MayWait, req.Waited, req.Heavy = false, false, false // what waited once does not wait again
 		now := g.now()
-		g.route(now, w, false)
+		g.usher.Route(now, &w.Guest, false)
 		return g.placeIn(now, w)
 	}
 	now := g.now()
-	w.Among = g.home(w)
+	w.Among = g.usher.Home(&w.Guest)
 	waits, err := g.queue.Enter(now, &w.Entry, rand.Float64())
 	switch {
 	case waits:

@@ -205,6 +205,7 @@ func (g *Gate) Restarted(id string, incarnation uint64) (*fleet.Worker, error) {
 	if err != nil {
 		return nil, err
 	}
+	g.usher.Follow(old, w)
 	next := *g.forget(old)
 	next.Worker = w
 	g.reach(next)
