@@ -47,7 +47,8 @@ type Class struct {
 	ShedFrom float64
 	// Preemptible work may be taken back from its worker for a class above, as long as no byte of its answer went out.
 	Preemptible bool
-	// PreemptAfter is how long the class waits before it takes a preemptible one's place; 0: only when it would be too late otherwise.
+	// PreemptAfter is how long the class waits before it takes the place of preemptible ones below it, or a quarter longer for work that is
+	// as good as done; 0: only when it would be too late otherwise.
 	PreemptAfter time.Duration
 }
 
@@ -103,11 +104,13 @@ func (o *Options) Check() error {
 		case c.Order != Shortest && c.Order != FirstCome && c.Order != ByDeadline:
 			return fmt.Errorf("unknown order %q; there are: %s, %s, %s (setting %s.order)", c.Order, Shortest, FirstCome, ByDeadline, where)
 		case c.WaitMax <= 0 || c.PreemptAfter < 0:
-			return fmt.Errorf("class %s waits %v and preempts after %v; want more than 0, and at least 0 (settings %s.wait_max, %[4]s.preempt_after)", c.Name, c.WaitMax, c.PreemptAfter, where)
+			return fmt.Errorf("class %s waits %v and preempts after %v; want more than 0, and at least 0 (settings %s.wait_max, %[4]s.preempts_after)", c.Name, c.WaitMax, c.PreemptAfter, where)
 		case !(c.Ceiling > 0 && c.Ceiling <= 1):
 			return fmt.Errorf("ceiling %v of class %s is not in (0, 1] (setting %s.ceiling)", c.Ceiling, c.Name, where)
 		case i > 0 && c.Ceiling > o.Classes[i-1].Ceiling:
 			return fmt.Errorf("ceiling %v of class %s is above the %v of class %s, which is more urgent (setting %s.ceiling)", c.Ceiling, c.Name, o.Classes[i-1].Ceiling, o.Classes[i-1].Name, where)
+		case i == 0 && c.Preemptible:
+			return fmt.Errorf("class %s is preemptible, and no class is above it that could take its place (setting %s.preemptible)", c.Name, where)
 		case !(c.ShedFrom >= 0 && c.ShedFrom <= 1):
 			return fmt.Errorf("class %s sheds from %v, want 0 to 1 (setting %s.shed_from)", c.Name, c.ShedFrom, where)
 		}
@@ -121,7 +124,7 @@ func (o *Options) Check() error {
 		{"requests_max", float64(o.RequestsMax), 1}, {"bytes_max", float64(o.BytesMax), 1}, {"seconds_max", o.SecondsMax, 0.001},
 		{"lines_max", float64(o.LinesMax), 1}, {"accounts_max", float64(o.AccountsMax), 1}, {"tenant_room", o.TenantRoom, 0.01},
 		{"size_multiple", o.SizeMultiple, 0}, {"age_after", o.AgeAfter.Seconds(), 0}, {"aged_share", o.AgedShare, 0},
-		{"preempt_times_max", float64(o.PreemptTimesMax), 0}, {"forget_after", o.ForgetAfter.Seconds(), 0},
+		{"preempted_max", float64(o.PreemptTimesMax), 0}, {"forget_after", o.ForgetAfter.Seconds(), 0},
 	} {
 		if !(n.value >= n.least) || math.IsInf(n.value, 0) {
 			return fmt.Errorf("%s is %v, want %v or more (setting %[1]s)", n.setting, n.value, n.least)

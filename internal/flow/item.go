@@ -38,7 +38,8 @@ type Item struct {
 
 	pushed, leaves, taken time.Time
 	expected              float64 // plainWait when it came
-	times                 int     // taken back from a worker
+	times                 int     // taken back from a worker,
+	wasted                float64 // where so many seconds were spent in vain
 }
 
 // state is where an item is in its life. Each way out of it happens once, whoever comes first.
@@ -48,11 +49,12 @@ const (
 	fresh state = iota
 	waiting
 	taken
+	aside // taken back, and not waiting yet
 	over
 )
 
-// Preempted is how often the item was taken back from a worker.
-func (it *Item) Preempted() int { return it.times }
+// Preempted is how often the item was taken back from a worker, and how many seconds of engine time were spent on it in vain.
+func (it *Item) Preempted() (times int, wasted float64) { return it.times, it.wasted }
 
 // Pushed is when the item came to the queue; zero when it never did.
 func (it *Item) Pushed() time.Time { return it.pushed }
@@ -82,11 +84,7 @@ func nanos(seconds float64) int64 {
 // prepare works out what the item is ordered and charged by.
 func (q *Queue) prepare(now time.Time, it *Item) {
 	class := &q.o.Classes[q.classOf(it)]
-	wait := class.WaitMax
-	if it.WaitMax > 0 {
-		wait = min(wait, it.WaitMax)
-	}
-	it.pushed, it.leaves, it.taken = now, now.Add(wait), time.Time{}
+	it.pushed, it.leaves, it.taken, it.times, it.wasted = now, now.Add(q.waitMax(it)), time.Time{}, 0, 0
 	if !it.StartBy.IsZero() && it.StartBy.Before(it.leaves) {
 		it.leaves = it.StartBy
 	}
@@ -102,6 +100,15 @@ func (q *Queue) prepare(now time.Time, it *Item) {
 	default:
 		it.key = now.UnixNano()
 	}
+}
+
+// waitMax is the longest that the item may wait.
+func (q *Queue) waitMax(it *Item) time.Duration {
+	wait := q.o.Classes[q.classOf(it)].WaitMax
+	if it.WaitMax > 0 {
+		wait = min(wait, it.WaitMax)
+	}
+	return wait
 }
 
 // weightMin and weightMax bound how unlike tenants may be: a charge must stay a number that others can catch up with.

@@ -279,8 +279,9 @@ func (m *model) step() {
 		m.q.Settle(it, 1e6)
 	case r == 18 && len(m.taken) > 0:
 		it := m.one()
-		m.q.Requeue(m.now, it, 1)
+		m.q.TakeBack(m.now, it, 1)
 		m.n.correct(it, -it.cost)
+		m.q.Requeue(m.now, it)
 		m.n.push(it)
 		m.requeued++
 	default:

@@ -86,10 +86,9 @@ func (q *Queue) take(now time.Time, l *line, it *Item) {
 // Pass books an item that was placed without waiting, see Waits: it can be settled and taken back like any other. Its tenant is charged
 // where others are known to have waited lately; before that there is nobody to be fair to.
 func (q *Queue) Pass(now time.Time, it *Item) {
-	if it.state == waiting || it.state == taken {
+	if it.state == waiting || it.state == taken || it.state == aside {
 		return
 	}
-	it.times = 0
 	q.prepare(now, it)
 	it.state, it.taken, it.band, it.account = taken, now, nil, nil
 	q.counts[q.classOf(it)].Passed++
@@ -129,27 +128,20 @@ func (q *Queue) correct(it *Item, nanoseconds int64) {
 	b.trim(q.o.AccountsMax)
 }
 
-// Requeue puts a taken item back that gave way to a more urgent one, with its place in line: as old as it is, and charged for nothing.
-// wasted is the engine time that was spent on it in vain. The bounds do not count, since it was admitted before; those in flight are bounded
-// elsewhere. The time on the worker is no waiting, but StartBy stays what it is. It returns false for an item that is not taken.
-func (q *Queue) Requeue(now time.Time, it *Item, wasted float64) bool {
-	if !q.Retry(now, it) {
-		return false
-	}
-	it.times++
-	c := &q.counts[q.classOf(it)]
-	c.Requeued++
-	c.WastedSeconds += float64(nanos(wasted)) / 1e9
-	return true
-}
-
-// Retry is Requeue for an item whose worker failed it, which does not count as having given way. Its Line may be another one by now.
+// Retry puts a taken item back whose worker failed it, as old as it is, and charged for nothing. The time on the worker is no waiting, but
+// StartBy stays what it is. Its Line may be another one by now. It returns false for an item that is not taken.
 func (q *Queue) Retry(now time.Time, it *Item) bool {
 	if it.state != taken {
 		return false
 	}
 	q.correct(it, -it.cost)
 	it.leaves = it.leaves.Add(now.Sub(it.taken))
+	q.reenter(it)
+	return true
+}
+
+// reenter has an item wait again that was taken.
+func (q *Queue) reenter(it *Item) {
 	if !it.StartBy.IsZero() && it.StartBy.Before(it.leaves) {
 		it.leaves = it.StartBy
 	}
@@ -159,5 +151,4 @@ func (q *Queue) Retry(now time.Time, it *Item) bool {
 		l = newLine(it.Line, len(q.o.Classes))
 	}
 	q.enter(l, it)
-	return true
 }

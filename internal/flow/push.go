@@ -30,10 +30,9 @@ func (r *Refusal) Error() string { return r.text }
 
 // Push lets an item wait. chance in [0, 1) decides whether it is shed. The error is a *Refusal; then nothing of the item is kept.
 func (q *Queue) Push(now time.Time, it *Item, chance float64) error {
-	if it.state == waiting || it.state == taken {
+	if it.state == waiting || it.state == taken || it.state == aside {
 		return &Refusal{Reason: Twice, text: "the request is in the queue or was taken from it already"}
 	}
-	it.times = 0
 	q.prepare(now, it)
 	l, refusal := q.line(now, it)
 	if refusal == nil {

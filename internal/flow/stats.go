@@ -8,7 +8,7 @@ import (
 
 // Counts are what became of a class' items since the start.
 type Counts struct {
-	Pushed, Passed, Popped, Left, TimedOut, Requeued uint64
+	Pushed, Passed, Popped, Left, TimedOut, Preempted uint64
 	// Refused by reason.
 	Full, Crowded, Shed, Late uint64
 	WastedSeconds             float64 // engine time spent on work that was taken back
