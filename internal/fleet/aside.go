@@ -7,6 +7,7 @@ type aside struct {
 	requests, prefilling                       int
 	contextTokens, pendingTokens, uniqueTokens int
 	booked                                     time.Duration
+	heavy                                      heavy
 }
 
 // Aside has the worker's Load be told without the reservation, until Regard: what there would be if it ended now. Nothing else may happen
@@ -29,6 +30,7 @@ func (r *Reservation) Aside(now time.Time) {
 		a.prefilling++
 		a.pendingTokens += r.uncached
 		a.booked += r.booked
+		a.heavy.add(r, 1)
 	}
 }
 

@@ -19,7 +19,7 @@ func TestALoadWithoutARequestIsTheLoadAfterItsEnd(t *testing.T) {
 		for range 1 + chance.IntN(6) {
 			prompt := 1 + chance.IntN(2000)
 			r := f.Reserve(w, Need{PromptTokens: prompt, CachedTokens: chance.IntN(prompt), SharedKey: uint64(chance.IntN(3)), PrefillSeconds: chance.Float64(),
-				DecodeSeconds: chance.Float64(), Streamed: chance.IntN(2) == 0}, now)
+				DecodeSeconds: chance.Float64(), Streamed: chance.IntN(2) == 0, Heavy: chance.IntN(3) == 0}, now)
 			open = append(open, r)
 			if now = now.Add(time.Duration(chance.IntN(1000)) * time.Millisecond); chance.IntN(2) == 0 && r.streamed {
 				r.FirstToken(now)

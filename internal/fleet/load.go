@@ -6,6 +6,7 @@ import "time"
 type Load struct {
 	InFlight         int     // requests reserved and not released
 	Prefilling       int     // those whose first token has not come
+	HeavyPrefills    int     // of these, those that are heavy
 	ContextTokens    int     // the sum of their contexts, generated tokens included
 	PendingTokens    int     // uncached prompt tokens dispatched whose first token has not come
 	QueuedSeconds    float64 // wait before a new request's own prefill; see queued
@@ -21,6 +22,7 @@ type Load struct {
 type owed struct {
 	inFlight      int
 	prefilling    int
+	heavy         heavy
 	contextTokens int // prompts only; generated tokens are counted apart, without the lock
 	pendingTokens int
 	uniqueTokens  int // prompt tokens in flight, cached prefixes shared by several counted once
@@ -41,6 +43,15 @@ type owed struct {
 
 // share is a cached prefix in use by several requests in flight.
 type share struct{ users, tokens int }
+
+// heavy counts heavy reservations.
+type heavy int
+
+func (h *heavy) add(r *Reservation, n heavy) {
+	if r.heavy {
+		*h += n
+	}
+}
 
 // list is a doubly linked list of reservations; each is in one list at most.
 type list struct{ head, tail *Reservation }
@@ -76,6 +87,7 @@ func (w *Worker) Load(now time.Time) Load {
 	l := Load{
 		InFlight:         o.inFlight - o.aside.requests,
 		Prefilling:       o.prefilling - o.aside.prefilling,
+		HeavyPrefills:    int(o.heavy - o.aside.heavy),
 		ContextTokens:    o.contextTokens + w.generatedTokens() - o.aside.contextTokens,
 		PendingTokens:    o.pendingTokens - o.aside.pendingTokens,
 		QueuedSeconds:    w.queued(now).Seconds(),
@@ -179,6 +191,7 @@ func (w *Worker) leaveQueue(r *Reservation, at time.Time) {
 	o.prefilling--
 	o.pendingTokens -= r.uncached
 	o.booked -= r.booked
+	o.heavy.add(r, -1)
 	o.headSince = at
 	if o.queue.head == nil {
 		o.queueTime += max(0, at.Sub(o.queueSince))

@@ -54,7 +54,7 @@ func TestAMillionRandomStepsEndWithEveryCountZero(t *testing.T) {
 func empty(t *testing.T, w *Worker) {
 	t.Helper()
 	o := &w.owed
-	got := fmt.Sprint(o.inFlight, o.prefilling, o.contextTokens, o.pendingTokens, o.uniqueTokens, o.booked, len(o.shared), w.generated.Load())
+	got := fmt.Sprint(o.inFlight, o.prefilling+int(o.heavy), o.contextTokens, o.pendingTokens, o.uniqueTokens, o.booked, len(o.shared), w.generated.Load())
 	if got != "0 0 0 0 0 0s 0 0" || o.queue != (list{}) || o.silent != (list{}) || w.health.probe != nil {
 		t.Errorf("worker %s/%d still owes %s, queue %v, silent %v, probe %v", w.ID, w.Incarnation, got, o.queue, o.silent, w.health.probe)
 	}

@@ -14,6 +14,7 @@ type Need struct {
 	OthersSeconds  float64 // predicted part of the time to the first token that waiting for others and decoding them takes
 	DecodeSeconds  float64 // predicted after it; lets an answer that is not streamed change phase by prediction
 	Streamed       bool
+	Heavy          bool   // its prefill is out of all proportion, see Load.HeavyPrefills
 	SharedKey      uint64 // key of the last cached block: requests in flight with the same key hold the same cached tokens; 0 none
 }
 
@@ -49,6 +50,7 @@ type Reservation struct {
 
 	phase      phase
 	streamed   bool
+	heavy      bool
 	probe      bool
 	aside      bool // it is looked away from at the moment
 	crowded    bool // found a queue, or was joined before its first token
@@ -74,6 +76,7 @@ func (f *Fleet) Reserve(w *Worker, n Need, now time.Time) *Reservation {
 	r := &Reservation{
 		worker:     w,
 		streamed:   n.Streamed,
+		heavy:      n.Heavy,
 		prompt:     max(0, n.PromptTokens),
 		cached:     min(max(0, n.CachedTokens), max(0, n.PromptTokens)),
 		sharedKey:  n.SharedKey,
@@ -99,6 +102,7 @@ func (f *Fleet) Reserve(w *Worker, n Need, now time.Time) *Reservation {
 	o.pendingTokens += r.uncached
 	o.uniqueTokens += r.uncached
 	o.booked += r.booked
+	o.heavy.add(r, 1)
 	w.share(r)
 	w.takeProbe(r, now)
 	return r

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/prefix"
 )
@@ -16,7 +17,6 @@ type Course struct {
 	matchedTokens int
 	matchedBlocks int32
 	expected      []prefix.Key // see Scheduler.expectBlocks
-	heavy         bool         // it has one of the worker's lanes
 
 	clean   bool          // its prefill was observed alone,
 	prefill time.Duration // and took so long
@@ -38,6 +38,8 @@ type Lesson struct {
 	CachedTokens int
 	Reported     bool // the engine told how many were cached
 	Generated    int
+	Shape        cost.Shape // what the length is told by, of each of
+	Answers      int        // so many that were generated together, 0 is 1
 
 	Gaps              []float32 // seconds between tokens
 	FirstToken, Ended time.Time // FirstToken is zero when none was seen
@@ -52,7 +54,7 @@ const (
 
 // Follow takes what Place returned and follows it to its end.
 func Follow(d *Decision, r *fleet.Reservation, now time.Time) Course {
-	return Course{worker: d.Worker, reservation: r, began: now, matchedTokens: d.MatchedTokens, matchedBlocks: d.MatchedBlocks, expected: d.expected, heavy: d.heavy}
+	return Course{worker: d.Worker, reservation: r, began: now, matchedTokens: d.MatchedTokens, matchedBlocks: d.MatchedBlocks, expected: d.expected}
 }
 
 // Reservation is what the request has on its worker.
@@ -60,24 +62,17 @@ func (c *Course) Reservation() *fleet.Reservation { return c.reservation }
 
 // FirstToken moves the request from prefill to decoding.
 func (s *Scheduler) FirstToken(c *Course, now time.Time) {
-	s.leaveLane(c)
 	c.clean, c.prefill = c.reservation.FirstToken(now)
 	c.batch = c.worker.Load(now)
 	c.beside = -c.worker.PrefillTime(now)
 }
 
-// leaveLane gives back the lane of a heavy prefill, unless the slot is another worker's by now.
-func (s *Scheduler) leaveLane(c *Course) {
-	if c.heavy && s.slots[c.worker.Slot].worker == c.worker {
-		s.slots[c.worker.Slot].heavy--
-	}
-	c.heavy = false
-}
+// Prefill is how long its prefill took; false when it was not seen alone.
+func (c *Course) Prefill() (took time.Duration, alone bool) { return c.prefill, c.clean }
 
 // Release ends the request; later calls change nothing. A prompt that was entered as expected and never computed, for all that is known,
 // is withdrawn from the worker's assumed cache: a miss too many costs a prefill, a hit that is none costs a wait for nothing besides.
 func (s *Scheduler) Release(c *Course, chain prefix.Chain, now time.Time, o fleet.Outcome, computed bool) {
-	s.leaveLane(c)
 	c.alone = c.reservation.Alone()
 	released := c.reservation.Release(now, o)
 	s.withdraw(c.worker, c.expected)
@@ -97,7 +92,7 @@ func (s *Scheduler) Learn(c *Course, l Lesson) {
 		s.ratio.Learn(l.Model, l.TextBytes, l.PromptTokens)
 	}
 	if s.outputs != nil && l.Generated > 0 && l.Whole {
-		s.outputs.Learn(l.Model, l.Tenant, l.Generated)
+		s.outputs.LearnShaped(cost.Asking{Model: l.Model, Tenant: l.Tenant, Shape: l.Shape}, max(1, l.Generated/max(1, l.Answers)))
 	}
 	if c.worker.Gone() {
 		return

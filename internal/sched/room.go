@@ -130,7 +130,7 @@ func (s *Scheduler) makeRoom(now time.Time, req *Request) bool {
 
 func (s *Scheduler) hasRoom(now time.Time, c *candidate, req *Request, lanes int) bool {
 	w, l := c.worker, &c.load
-	if req.Heavy && s.slot(w).heavy >= lanes {
+	if req.Heavy && l.HeavyPrefills >= lanes {
 		return false
 	}
 	if w.IsBusy(now) && l.InFlight > 0 { // with nothing of ours there, asking again is the only way to know
@@ -158,7 +158,7 @@ func (s *Scheduler) lanes(req *Request) int {
 	for i := range s.cands {
 		if c := &s.cands[i]; c.out == in {
 			all++
-			if s.slot(c.worker).heavy == 0 {
+			if c.load.HeavyPrefills == 0 {
 				light++
 			}
 		}

@@ -25,6 +25,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/prefix"
 )
 
@@ -56,6 +57,9 @@ type Request struct {
 	MaxTokens    int          // the request's own limit on its answer; 0 unsaid
 	SessionKey   uint64       // 0 none
 	Streamed     bool
+	Needs        llmapi.Needs             // what it asks of its model besides text, which tells answers' lengths
+	Prompts      int                      // independent ones, 0 is 1
+	Answers      int                      // to each of them, 0 is 1
 	Generates    bool                     // an answer is decoded; false for embeddings, token counts and the like
 	Tried        []*fleet.Worker          // never chosen again
 	Only         string                   // id of the one worker that can serve, as the owner of a response id
@@ -122,7 +126,6 @@ type Decision struct {
 
 	Cost     Cost         `json:"-"` // of it there
 	expected []prefix.Key // what withdraws the prompt from those expected on the worker
-	heavy    bool
 }
 
 // ErrNoModel says that no worker serves the model. It is the client's mistake.
@@ -273,16 +276,15 @@ func (s *Scheduler) place(now time.Time, req *Request) (Decision, *fleet.Reserva
 	d := s.explain(chosen, reason, relaxed, j)
 
 	c := &s.cands[chosen]
-	r := s.fleet.Reserve(c.worker, c.need(j), now)
+	need := c.need(j)
+	need.Heavy = req.Heavy
+	r := s.fleet.Reserve(c.worker, need, now)
 	s.seen.add(c.uncached, c.cached, j.output)
 	s.turn++
 	l := s.slot(c.worker)
 	l.turn = s.turn
-	if req.Heavy {
-		l.heavy++
-	}
 	s.filled(c, &j)
-	d.expected, d.heavy = s.expectBlocks(c, req), req.Heavy
+	d.expected = s.expectBlocks(c, req)
 	d.Cost = Cost{Prefill: c.booking, Decode: s.decoding(c, &j)}
 	if s.index != nil && len(req.Chain.Keys) > 0 && req.Held == nil {
 		d.Entered = s.index.EnterHead(c.worker.Slot, req.Chain, now.UnixNano(), s.enterMax)

@@ -65,7 +65,6 @@ type slot struct {
 	filled float64 // tokens put into its cache, see Scheduler.filled
 
 	expected []expected // the newest at the end, at most expectedMax
-	heavy    int        // heavy prefills under way
 }
 
 // means is the mean request, of which other routers' are assumed to be.
