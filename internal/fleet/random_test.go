@@ -154,7 +154,7 @@ func (w *world) reserve() {
 	prompt := w.rand.IntN(5000)
 	r := w.f.Reserve(o, Need{
 		PromptTokens: prompt, CachedTokens: w.rand.IntN(prompt + 10), PrefillSeconds: w.rand.Float64() / 10,
-		DecodeSeconds: w.rand.Float64(), Streamed: w.rand.IntN(3) > 0, SharedKey: uint64(w.rand.IntN(5)),
+		Heavy: w.rand.IntN(5) == 0, DecodeSeconds: w.rand.Float64(), Streamed: w.rand.IntN(3) > 0, SharedKey: uint64(w.rand.IntN(5)),
 	}, w.now)
 	w.open = append(w.open, r)
 	w.inFlight[o]++
