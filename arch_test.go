@@ -78,11 +78,12 @@ var rooms = map[string][]string{
 	"traces":     {"prefix", "declog", "fleet", "cost", "github.com/klauspost/compress/"},
 	"evict":      {},
 	"sketch":     {},
-	"sim":        {"engine", "evict", "sketch", "line", "flow", "sched", "prefix", "cost", "fleet", "traces"},
-	"sweep":      {"sim", "cost"},
-	"report":     {"sweep", "sim"},
-	"contest":    {"sweep", "sim", "traces", "sched"},
-	"crowd":      {"sim", "traces", "flow"},
+	"lineup":     {"cost"},
+	"sim":        {"engine", "evict", "sketch", "line", "flow", "lineup", "usher", "pools", "sched", "prefix", "cost", "fleet", "traces"},
+	"sweep":      {"sim", "lineup"},
+	"report":     {"sweep", "sim", "lineup"},
+	"contest":    {"sweep", "sim", "lineup", "traces", "sched"},
+	"crowd":      {"sim", "lineup", "traces", "flow", "pools"},
 	"config":     {"fleet", "sched", "flow", "pools", "models", "prefix", "kvindex", "zmtp", "upstream", "telemetry", "declog", "go.yaml.in/yaml/v3"},
 }
 

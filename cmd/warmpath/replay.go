@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/warmpath/warmpath/internal/cost"
+	"github.com/warmpath/warmpath/internal/lineup"
 	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/sim"
 	"github.com/warmpath/warmpath/internal/sweep"
@@ -127,7 +128,7 @@ func (o *replayOptions) plan(args []string) (*replayPlan, error) {
 		return nil, err
 	}
 	for _, file := range o.profiles {
-		profile, err := sim.ReadProfile(file)
+		profile, err := lineup.ReadProfile(file)
 		if err != nil {
 			return nil, err
 		}
@@ -174,7 +175,7 @@ func (o *replayOptions) base(c *sim.Config, p *replayPlan) (err error) {
 	if o.jitterSet {
 		c.Jitter = o.jitter
 	}
-	if c.Fleet, err = sim.ParseFleet(o.fleet, p.profiles); err != nil {
+	if c.Fleet, err = lineup.Parse(o.fleet, p.profiles); err != nil {
 		return err
 	}
 	if o.tierTokens > 0 {

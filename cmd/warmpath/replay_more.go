@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/lineup"
 	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/sim"
 	"github.com/warmpath/warmpath/internal/sweep"
@@ -23,13 +24,13 @@ func (p *replayPlan) fit(files []string) error {
 		return err
 	}
 	p.profiles[f.Profile.Name] = f.Profile
-	file := sim.NewProfileFile(f.Profile)
+	file := lineup.NewProfileFile(f.Profile)
 	p.fitted, p.fittedFrom = &file, *f
 	return nil
 }
 
 // printFitted shows the profile in the form that --profile reads.
-func printFitted(w io.Writer, p *sim.ProfileFile, f traces.Fitted) {
+func printFitted(w io.Writer, p *lineup.ProfileFile, f traces.Fitted) {
 	fmt.Fprintf(w, "fitted from %d prefills and %d answers of %d records; up to %d requests and %s tokens were on a worker at once.\n",
 		f.Prefills, f.Steps, f.Records, f.BatchSeen, thousands(f.ContextSeenMax))
 	fmt.Fprintln(w, "kv_tokens, batch_max and chunk_tokens are not in a log: set them to your engines' in a file for --profile:")

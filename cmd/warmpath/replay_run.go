@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/cost"
-	"github.com/warmpath/warmpath/internal/sim"
+	"github.com/warmpath/warmpath/internal/lineup"
 	"github.com/warmpath/warmpath/internal/sweep"
 	"github.com/warmpath/warmpath/internal/traces"
 )
@@ -24,7 +24,7 @@ type replayPlan struct {
 	profiles map[string]cost.Profile
 	sweep    sweep.Sweep
 
-	fitted     *sim.ProfileFile // by --fit
+	fitted     *lineup.ProfileFile // by --fit
 	fittedFrom traces.Fitted
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/warmpath/warmpath/internal/lineup"
 	"github.com/warmpath/warmpath/internal/sim"
 	"github.com/warmpath/warmpath/internal/sweep"
 )
@@ -60,7 +61,7 @@ func (p *replayPlan) line(r *sweep.Run) replayLine {
 	x, b := r.Result, r.Result.Bounds
 	const ms = 1e3
 	return replayLine{
-		Policy: x.Policy, Fleet: sim.FleetName(r.At.Fleet), Workers: x.Workers, Rate: x.Rate, AtOnce: r.At.AtOnce,
+		Policy: x.Policy, Fleet: lineup.Name(r.At.Fleet), Workers: x.Workers, Rate: x.Rate, AtOnce: r.At.AtOnce,
 		ViewDelay: r.At.ViewDelay.Seconds() * ms, Replicas: r.At.Replicas, Caches: p.options.caches, Constants: p.options.constants, Seed: x.Seed,
 		Requests: x.Finished, Refused: x.Refused,
 		TTFTMean: ms * x.TTFT.Mean(), TTFTP50: ms * x.TTFT.Quantile(0.5), TTFTP90: ms * x.TTFT.Quantile(0.9), TTFTP99: ms * x.TTFT.Quantile(0.99),

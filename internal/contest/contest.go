@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/warmpath/warmpath/internal/lineup"
 	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/sim"
 	"github.com/warmpath/warmpath/internal/sweep"
@@ -173,7 +174,7 @@ func (c *Contest) Runs() (runs []*sweep.Run) {
 }
 
 func (c *Contest) config(p Point, policy string, seed uint64) sim.Config {
-	fleet, err := sim.ParseFleet(p.Fleet, nil)
+	fleet, err := lineup.Parse(p.Fleet, nil)
 	if err != nil {
 		panic(err) // the table's own
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/lineup"
 	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/sim"
 	"github.com/warmpath/warmpath/internal/sweep"
@@ -31,7 +32,7 @@ func TestEveryPointCanBeReplayedAndHasANameOfItsOwn(t *testing.T) {
 		if p.quick {
 			quick[p.Family]++
 		}
-		if _, err := sim.ParseFleet(p.Fleet, nil); err != nil || !(p.Rate > 0) {
+		if _, err := lineup.Parse(p.Fleet, nil); err != nil || !(p.Rate > 0) {
 			t.Errorf("%s: rate %v, %v", p.Name, p.Rate, err)
 		}
 		if strings.Contains(p.Trace, ":") {

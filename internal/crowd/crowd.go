@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/flow"
+	"github.com/warmpath/warmpath/internal/lineup"
 	"github.com/warmpath/warmpath/internal/sim"
 	"github.com/warmpath/warmpath/internal/traces"
 )
@@ -55,7 +56,7 @@ type scene struct {
 func (s *show) play(x scene) (*sim.Result, error) {
 	c := sim.Config{Queue: x.queue, Seed: s.seed, Jitter: -1, ByTenant: true, From: x.from}
 	var err error
-	if c.Fleet, err = sim.ParseFleet(x.fleet, nil); err != nil {
+	if c.Fleet, err = lineup.Parse(x.fleet, nil); err != nil {
 		return nil, err
 	}
 	if c.Trace, err = traces.Mix(x.parts); err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/lineup"
 	"github.com/warmpath/warmpath/internal/sim"
 	"github.com/warmpath/warmpath/internal/sweep"
 )
@@ -110,14 +111,14 @@ func loads(in *Input, rows []*sweep.Row) (charts []chart, most int) {
 func goodput(in *Input, p palette) (charts []chart) {
 	var fleets []string
 	for _, r := range in.Rows {
-		if f := sim.FleetName(r.At.Fleet); !slices.Contains(fleets, f) {
+		if f := lineup.Name(r.At.Fleet); !slices.Contains(fleets, f) {
 			fleets = append(fleets, f)
 		}
 	}
 	for _, f := range fleets {
 		d := drawing{label: "share of good requests on " + f, y: axis{low: 0, high: 1}, limitY: in.SLO.Share}
 		for _, r := range in.Rows {
-			if sim.FleetName(r.At.Fleet) != f {
+			if lineup.Name(r.At.Fleet) != f {
 				continue
 			}
 			i := slices.IndexFunc(d.curves, func(c curve) bool { return c.name == r.Policy })

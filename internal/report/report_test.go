@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/warmpath/warmpath/internal/lineup"
 	"github.com/warmpath/warmpath/internal/sim"
 	"github.com/warmpath/warmpath/internal/sweep"
 	"github.com/warmpath/warmpath/internal/traces"
@@ -25,7 +26,7 @@ func rows(t *testing.T, trace string, s sweep.Sweep) []*sweep.Row {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fleet, err := sim.ParseFleet("h100-8b:2", nil)
+	fleet, err := lineup.Parse("h100-8b:2", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

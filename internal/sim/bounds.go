@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/evict"
+	"github.com/warmpath/warmpath/internal/lineup"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/traces"
 )
@@ -221,7 +222,7 @@ func (t *sessionTimes) end() {
 }
 
 // distinct are the kinds of workers in a fleet.
-func distinct(fleet []cost.Profile) (kinds []cost.Constants) {
+func distinct(fleet []lineup.Worker) (kinds []cost.Constants) {
 	for _, p := range fleet {
 		if !slices.Contains(kinds, p.Constants) {
 			kinds = append(kinds, p.Constants)
@@ -282,7 +283,7 @@ func (s *study) work() func(*asked) float64 {
 
 // combined is one server that is at least as fast as the fleet: constants of which none is above any worker's, and how many times as
 // fast it is.
-func combined(fleet []cost.Profile) (fastest cost.Constants, speed float64) {
+func combined(fleet []lineup.Worker) (fastest cost.Constants, speed float64) {
 	fastest = fleet[0].Constants
 	for _, p := range fleet {
 		fastest.A, fastest.B, fastest.C = min(fastest.A, p.A), min(fastest.B, p.B), min(fastest.C, p.C)

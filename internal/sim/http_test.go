@@ -17,6 +17,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/engine"
+	"github.com/warmpath/warmpath/internal/lineup"
 	"github.com/warmpath/warmpath/internal/traces"
 )
 
@@ -66,7 +67,7 @@ func TestTheWorkerBehindASocketAgreesWithTheLab(t *testing.T) {
 	trace := open(t, "bursts:requests="+fmt.Sprint(len(load)))
 	i := 0
 	trace.Map(func(q *traces.Request) { *q = load[i]; i++ })
-	r := run(t, Config{Trace: trace, Fleet: []cost.Profile{profile}, Policy: "round-robin", Seed: 1})
+	r := run(t, Config{Trace: trace, Fleet: []lineup.Worker{{Profile: profile}}, Policy: "round-robin", Seed: 1})
 	late := server.Stats().Slip.Seconds()
 	if math.Abs(wall-r.TTFT.Mean()) > 0.1*r.TTFT.Mean()+late {
 		t.Errorf("mean TTFT %.4f s behind a socket, %.4f s in the lab", wall, r.TTFT.Mean())

@@ -68,8 +68,8 @@ const promptBytes = 4
 func newLab(c Config) (*lab, error) {
 	l := &lab{config: c, chance: arrivalChance(c.Seed), spray: rand.New(rand.NewPCG(c.Seed, 0x7370726179)), most: capacity(c.Fleet)}
 	l.result = newResult(c)
-	for i, p := range c.Fleet {
-		p = blocksOf(p, c.Trace.BlockTokens)
+	for i, spec := range c.Fleet {
+		p := blocksOf(spec.Profile, c.Trace.BlockTokens)
 		w := &worker{number: i, core: engine.NewCore(p), profile: p}
 		if !c.Assumed && c.EventDelay+c.ViewDelay > 0 {
 			w.view = newBlockView(w.core, c.EventDelay+c.ViewDelay, func() time.Duration { return l.now })

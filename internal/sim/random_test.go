@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/cost"
+	"github.com/warmpath/warmpath/internal/lineup"
 	"github.com/warmpath/warmpath/internal/sched"
 )
 
@@ -31,7 +32,7 @@ func anyConfig(t *testing.T, chance *rand.Rand, seed uint64) Config {
 		if chance.IntN(3) == 0 {
 			p.TierTokensMax, p.TierSeconds = 200_000, 2e-6
 		}
-		c.Fleet = append(c.Fleet, p)
+		c.Fleet = append(c.Fleet, lineup.Worker{Profile: p})
 	}
 	return c
 }
@@ -100,7 +101,7 @@ func TestConservationHoldsForAnyFleetAndTraffic(t *testing.T) {
 	}
 }
 
-func tiered(fleet []cost.Profile) bool {
+func tiered(fleet []lineup.Worker) bool {
 	for _, p := range fleet {
 		if p.TierTokensMax > 0 {
 			return true

@@ -1,7 +1,7 @@
 // Package sim replays a trace against a simulated fleet in virtual time. What routes is production code: sched, fleet, cost and prefix
 // as the router runs them; what is routed to is the engine's own step function.
 //
-//	fleet, err := sim.ParseFleet("h100-70b-tp4:8", nil)
+//	fleet, err := lineup.Parse("h100-70b-tp4:8", nil)
 //	result, err := sim.Run(ctx, sim.Config{Trace: trace, Fleet: fleet, Policy: "warm-cost", Rate: 1.5, Seed: 1})
 //	fmt.Println(result.TTFT.Mean(), result.HitRate())
 //
@@ -17,6 +17,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/engine"
+	"github.com/warmpath/warmpath/internal/lineup"
 	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/traces"
 )
@@ -24,7 +25,7 @@ import (
 // Config is one run.
 type Config struct {
 	Trace  *traces.Trace
-	Fleet  []cost.Profile // one a worker
+	Fleet  []lineup.Worker
 	Policy string
 	// Without are terms that the default policy leaves out; 0 none.
 	Without sched.Terms
@@ -185,6 +186,6 @@ type worker struct {
 }
 
 // capacity is the most tokens of one request that any worker of the fleet takes.
-func capacity(fleet []cost.Profile) int {
-	return slices.MaxFunc(fleet, func(a, b cost.Profile) int { return a.KVTokensMax - b.KVTokensMax }).KVTokensMax
+func capacity(fleet []lineup.Worker) int {
+	return slices.MaxFunc(fleet, func(a, b lineup.Worker) int { return a.KVTokensMax - b.KVTokensMax }).KVTokensMax
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/cost"
+	"github.com/warmpath/warmpath/internal/lineup"
 	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/traces"
 )
@@ -23,9 +24,9 @@ func open(t *testing.T, name string) *traces.Trace {
 	return x
 }
 
-func fleetOf(t *testing.T, text string) []cost.Profile {
+func fleetOf(t *testing.T, text string) []lineup.Worker {
 	t.Helper()
-	f, err := ParseFleet(text, nil)
+	f, err := lineup.Parse(text, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,7 @@ func TestOneWorkerWithEqualPromptsIsTheQueueOfTheBooks(t *testing.T) {
 	for _, rho := range []float64{0.3, 0.6, 0.8} {
 		trace := open(t, fmt.Sprintf("bursts:requests=60000,burst=1,prompt=1600,output=1,rate=%g", rho/service))
 		exact(t, trace)
-		r := run(t, Config{Trace: trace, Fleet: []cost.Profile{profile}, Policy: "round-robin", Seed: 7})
+		r := run(t, Config{Trace: trace, Fleet: []lineup.Worker{{Profile: profile}}, Policy: "round-robin", Seed: 7})
 		want := service + service*rho/(2*(1-rho))
 		if got := r.TTFT.Mean(); math.Abs(got-want) > 0.04*want {
 			t.Errorf("seed 7, utilisation %g: mean TTFT %.4f s, the formula gives %.4f s", rho, got, want)
@@ -114,11 +115,11 @@ func traffic(t *testing.T, c *Config) (requests int, prompts, outputs int64) {
 }
 
 // small workers run out of room.
-func small(n int) (fleet []cost.Profile) {
+func small(n int) (fleet []lineup.Worker) {
 	p := cost.Profiles["h100-8b"]
 	p.Name, p.KVTokensMax, p.BatchMax = "small", 60_000, 24
 	for range n {
-		fleet = append(fleet, p)
+		fleet = append(fleet, lineup.Worker{Profile: p})
 	}
 	return fleet
 }
@@ -227,7 +228,7 @@ func TestARunThatCannotBeMadeSaysWhatIs(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "h100", "h100-8b:0", "h100-8b:x", "h100-8b:999,a100-8b:9"} {
-		if _, err := ParseFleet(text, nil); err == nil {
+		if _, err := lineup.Parse(text, nil); err == nil {
 			t.Errorf("fleet %q was taken", text)
 		}
 	}

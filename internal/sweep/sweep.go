@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/warmpath/warmpath/internal/cost"
+	"github.com/warmpath/warmpath/internal/lineup"
 	"github.com/warmpath/warmpath/internal/sim"
 )
 
@@ -33,7 +33,7 @@ type Sweep struct {
 
 // Point is one combination but for policy and seed: what is compared at it.
 type Point struct {
-	Fleet     []cost.Profile
+	Fleet     []lineup.Worker
 	Rate      float64
 	AtOnce    int
 	ViewDelay time.Duration
@@ -42,7 +42,7 @@ type Point struct {
 
 // String names the point in one line.
 func (p Point) String() string {
-	parts := []string{sim.FleetName(p.Fleet), fmt.Sprintf("rate %g", p.Rate)}
+	parts := []string{lineup.Name(p.Fleet), fmt.Sprintf("rate %g", p.Rate)}
 	if p.AtOnce > 0 {
 		parts[1] = fmt.Sprintf("%d sessions at once", p.AtOnce)
 	}
@@ -98,7 +98,7 @@ func (s Sweep) Runs() (runs []*Run) {
 					for _, replicas := range or(s.Replicas, max(1, b.Replicas)) {
 						p := Point{Fleet: b.Fleet, Rate: rate, AtOnce: atOnce, ViewDelay: delay, Replicas: replicas}
 						if n != len(b.Fleet) {
-							p.Fleet = sim.Scale(b.Fleet, n)
+							p.Fleet = lineup.Scale(b.Fleet, n)
 						}
 						runs = append(runs, s.at(p, point, bounds)...)
 						point++
@@ -118,7 +118,7 @@ func (s Sweep) at(p Point, number int, bounds map[string]*shared) (runs []*Run) 
 	for seed := range max(1, s.Seeds) {
 		same := fmt.Sprint(number, seed)
 		if s.Base.Trace.Sessions && !s.Base.Trace.Synthetic() {
-			same = fmt.Sprint(sim.FleetName(p.Fleet), p.AtOnce, seed)
+			same = fmt.Sprint(lineup.Name(p.Fleet), p.AtOnce, seed)
 		}
 		if bounds[same] == nil {
 			bounds[same] = new(shared)

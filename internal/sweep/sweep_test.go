@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/warmpath/warmpath/internal/lineup"
 	"github.com/warmpath/warmpath/internal/sim"
 	"github.com/warmpath/warmpath/internal/traces"
 )
@@ -23,7 +24,7 @@ func base(t *testing.T, trace, fleet string) sim.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := sim.ParseFleet(fleet, nil)
+	f, err := lineup.Parse(fleet, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

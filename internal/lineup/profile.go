@@ -1,81 +1,14 @@
-package sim
+package lineup
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/warmpath/warmpath/internal/cost"
 )
-
-// workersMax bounds a simulated fleet.
-const workersMax = 1000
-
-// ParseFleet reads "h100-8b:6,a100-8b:2": profiles and how many workers each has, 1 unless said. Beside the known profiles there are
-// those of more.
-func ParseFleet(text string, more map[string]cost.Profile) ([]cost.Profile, error) {
-	var fleet []cost.Profile
-	for part := range strings.SplitSeq(text, ",") {
-		name, count, counted := strings.Cut(strings.TrimSpace(part), ":")
-		p, ok := more[name]
-		if !ok {
-			p, ok = cost.Profiles[name]
-		}
-		if !ok {
-			return nil, fmt.Errorf("fleet %q: unknown profile %q; there are: %s", text, name, strings.Join(profileNames(more), ", "))
-		}
-		n := 1
-		if counted {
-			var err error
-			if n, err = strconv.Atoi(count); err != nil || n < 1 || n > workersMax {
-				return nil, fmt.Errorf("fleet %q: %q workers of %s; it is a number from 1 to %d", text, count, name, workersMax)
-			}
-		}
-		for range n {
-			fleet = append(fleet, p)
-		}
-	}
-	if len(fleet) > workersMax {
-		return nil, fmt.Errorf("fleet %q: %d workers, more than %d", text, len(fleet), workersMax)
-	}
-	return fleet, nil
-}
-
-func profileNames(more map[string]cost.Profile) []string {
-	names := slices.Collect(maps.Keys(cost.Profiles))
-	names = append(names, slices.Collect(maps.Keys(more))...)
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// Scale makes a fleet of so many workers in the same proportions: the profiles in turn, as evenly as they stand.
-func Scale(fleet []cost.Profile, workers int) []cost.Profile {
-	scaled := make([]cost.Profile, workers)
-	for i := range scaled {
-		scaled[i] = fleet[i*len(fleet)/workers]
-	}
-	return scaled
-}
-
-// FleetName is the fleet as ParseFleet reads it.
-func FleetName(fleet []cost.Profile) string {
-	var parts []string
-	for i := 0; i < len(fleet); {
-		n := i
-		for n < len(fleet) && fleet[n].Name == fleet[i].Name {
-			n++
-		}
-		parts = append(parts, fmt.Sprintf("%s:%d", fleet[i].Name, n-i))
-		i = n
-	}
-	return strings.Join(parts, ",")
-}
 
 // ProfileFile is a profile as it is kept in a file: times in milliseconds, as profiles are published.
 type ProfileFile struct {
