@@ -59,8 +59,9 @@ var rooms = map[string][]string{
 	"sched":      {"fleet", "prefix", "cost", "llmapi"},
 	"engine":     {"cost", "llmapi", "prompt", "prefix", "metrics", "dialog"},
 	"line":       {"flow", "sched"},
+	"forecast":   {"cost", "llmapi", "sched", "sketch"},
 	"usher":      {"line", "pools", "sched", "cost", "fleet", "llmapi"},
-	"gate":       {"sched", "flow", "line", "usher", "pools", "llmapi", "prefix", "cost", "fleet", "upstream", "life"},
+	"gate":       {"forecast", "sched", "flow", "line", "usher", "pools", "llmapi", "prefix", "cost", "fleet", "upstream", "life"},
 	"intake":     {"header"},
 	"flow":       {},
 	"tenant":     {"go.yaml.in/yaml/v3"},
@@ -79,7 +80,7 @@ var rooms = map[string][]string{
 	"evict":      {},
 	"sketch":     {},
 	"lineup":     {"cost"},
-	"sim":        {"engine", "evict", "sketch", "line", "flow", "lineup", "usher", "pools", "sched", "prefix", "cost", "fleet", "traces"},
+	"sim":        {"forecast", "engine", "evict", "sketch", "line", "flow", "lineup", "usher", "pools", "sched", "prefix", "cost", "fleet", "traces"},
 	"sweep":      {"sim", "lineup"},
 	"report":     {"sweep", "sim", "lineup"},
 	"contest":    {"sweep", "sim", "lineup", "traces", "sched"},
@@ -88,7 +89,7 @@ var rooms = map[string][]string{
 }
 
 // pure are the rooms and files that decide: no goroutine, socket, clock or global random source.
-var pure = []string{"internal/fleet/", "internal/llmapi/", "internal/jsontext/", "internal/dialog/", "internal/prompt/", "internal/words/", "internal/joins/", "internal/tokenizer/", "internal/pyvalue/", "internal/jinjalex/", "internal/jinjalib/", "internal/jinja/", "internal/template/", "internal/chat/", "internal/prefix/", "internal/kvindex/", "internal/cost/", "internal/sched/", "internal/engine/step.go", "internal/engine/stretch.go", "internal/engine/blocks.go", "internal/engine/tier.go", "internal/kvevent/", "internal/truth/", "internal/pools/", "internal/models/", "internal/flow/", "internal/line/", "internal/usher/", "internal/evict/", "internal/sketch/", "internal/tenant/"}
+var pure = []string{"internal/fleet/", "internal/llmapi/", "internal/jsontext/", "internal/dialog/", "internal/prompt/", "internal/words/", "internal/joins/", "internal/tokenizer/", "internal/pyvalue/", "internal/jinjalex/", "internal/jinjalib/", "internal/jinja/", "internal/template/", "internal/chat/", "internal/prefix/", "internal/kvindex/", "internal/cost/", "internal/sched/", "internal/engine/step.go", "internal/engine/stretch.go", "internal/engine/blocks.go", "internal/engine/tier.go", "internal/kvevent/", "internal/truth/", "internal/pools/", "internal/models/", "internal/flow/", "internal/line/", "internal/forecast/", "internal/usher/", "internal/evict/", "internal/sketch/", "internal/tenant/"}
 
 // impure are the imports that pure code may not have, and impureCalls the functions of packages it may otherwise use.
 var (

@@ -125,7 +125,7 @@ func (d *Desk) Choose(p *Pick, q Question) error {
 	}
 	look := func(model string) models.Outlook {
 		q.Want.Model = model
-		o := d.gate.Prospect(q.Want, q.Wait, max(q.Req.Answers, 1))
+		o := d.gate.Prospect(q.Want, q.Wait)
 		return models.Outlook{Up: o.Up, Overloaded: o.Overloaded, ContextMax: o.ContextMax, PromptTokens: o.PromptTokens, CachedTokens: -1,
 			WaitSeconds: o.WaitSeconds, Output: o.Output, There: o.There}
 	}

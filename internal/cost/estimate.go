@@ -18,7 +18,7 @@ type Estimate struct {
 	OutputTokens   float64 `json:"output_tokens"` // of all answers, the mean
 	OutputP50      float64 `json:"output_tokens_p50"`
 	OutputP90      float64 `json:"output_tokens_p90"`
-	PrefillSeconds float64 `json:"prefill_seconds"` // until its first token
+	PrefillSeconds float64 `json:"prefill_seconds"` // until its first token, the steps of those that decode beside it included
 	DecodeSeconds  float64 `json:"decode_seconds"`  // from then until the longest answer ends
 	// EngineSeconds is its share of the engine's time: its prefill, and of every step that it is in what its sequences add to it and their
 	// part of the rest. The shares of all requests sum to the time that the engine was at work.
@@ -26,14 +26,20 @@ type Estimate struct {
 	KVTokensPeak  int     `json:"kv_tokens_peak"` // with answers as long as nine of ten are
 }
 
-// On estimates the work under those conditions: prefill by Constants.Prefill, each decode step by Constants.Step.
+// chunkTokens is how many prompt tokens an engine takes into one step, vLLM's default on large GPUs: so many steps a prefill has.
+const chunkTokens = 8192
+
+// On estimates the work under those conditions: prefill by Constants.Prefill and what those that decode there add to its steps, each decode
+// step by Constants.Step.
 func (w Work) On(c Conditions) Estimate {
 	prompts, answers := max(w.Prompts, 1), max(w.Answers, 1)
 	cached := min(max(w.CachedTokens, 0), max(w.PromptTokens, 0))
 	e := Estimate{PromptTokens: max(w.PromptTokens, 0), CachedTokens: cached}
 	each, eachCached := e.PromptTokens/prompts, cached/prompts
-	e.PrefillSeconds = float64(prompts) * c.Prefill(each-eachCached, eachCached)
-	e.EngineSeconds = e.PrefillSeconds
+	e.EngineSeconds = float64(prompts) * c.Prefill(each-eachCached, eachCached)
+	others, context := max(c.Batch, 0), max(c.ContextTokens, 0)
+	steps := (each - eachCached + chunkTokens - 1) / chunkTokens
+	e.PrefillSeconds = e.EngineSeconds + float64(prompts*steps)*(c.D1*others+c.D2*context)
 	pages := pageRounded(each, c.PageTokens)
 	e.KVTokensPeak = prompts * pages
 	if !(w.Output.Mean > 0) {
@@ -46,7 +52,6 @@ func (w Work) On(c Conditions) Estimate {
 	shared := each - each%max(c.PageTokens, 1)
 	e.KVTokensPeak = prompts * (shared + answers*pageRounded(each-shared+int(math.Ceil(peak)), c.PageTokens))
 
-	others, context := max(c.Batch, 0), max(c.ContextTokens, 0)
 	own := n * (float64(each) + w.Output.Mean/2)
 	e.DecodeSeconds = max(w.Output.Longest, w.Output.Mean) * c.Step(others+n, context+own)
 	e.EngineSeconds += w.Output.Mean * (n*(c.D0/(others+n)+c.D1) + c.D2*own)
@@ -93,33 +98,4 @@ func (p Price) Check() (setting string, value float64) {
 		}
 	}
 	return "", 0
-}
-
-// Forecasts compares what was expected of a model's requests with what came, for requests that ran to their end.
-type Forecasts struct {
-	Requests       int
-	WithinP50      int     // answers no longer than their P50
-	WithinP90      int     // and than their P90
-	OutputError    float64 // sum of |expected - real| output tokens
-	OutputTokens   float64 // real ones
-	PrefillError   float64 // sum of |expected - real| seconds, of those whose prefill was seen
-	PrefillSeconds float64 // real ones
-}
-
-// Note adds one request: what was expected, the tokens it generated, and the seconds its prefill took, 0 where that was not seen.
-func (f *Forecasts) Note(e Estimate, outputTokens int, prefillSeconds float64) {
-	real := float64(outputTokens)
-	f.Requests++
-	if real <= e.OutputP50 {
-		f.WithinP50++
-	}
-	if real <= e.OutputP90 {
-		f.WithinP90++
-	}
-	f.OutputError += math.Abs(e.OutputTokens - real)
-	f.OutputTokens += real
-	if usable(prefillSeconds) {
-		f.PrefillError += math.Abs(e.PrefillSeconds - prefillSeconds)
-		f.PrefillSeconds += prefillSeconds
-	}
 }

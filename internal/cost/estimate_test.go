@@ -12,7 +12,7 @@ func TestWorkIsEstimatedByTheWorkersConstants(t *testing.T) {
 	k := Profiles["h100-8b"].Constants
 	w := Work{PromptTokens: 4000, CachedTokens: 1000, Output: Lengths{Mean: 200, P50: 150, P90: 400, Longest: 200}}
 	e := w.On(Conditions{Constants: k, Batch: 9, ContextTokens: 30_000, PageTokens: 16})
-	if want := k.Prefill(3000, 1000); e.PrefillSeconds != want {
+	if want := k.Prefill(3000, 1000) + 9*k.D1 + 30_000*k.D2; math.Abs(e.PrefillSeconds-want) > 1e-12 { // one step, with nine others in it
 		t.Errorf("prefill %v s, want %v", e.PrefillSeconds, want)
 	}
 	if want := 200 * k.Step(10, 34_100); math.Abs(e.DecodeSeconds-want) > 1e-9 {
@@ -95,18 +95,6 @@ func TestNoWorkIsEverLessThanNothing(t *testing.T) {
 		if e.EngineSeconds > e.PrefillSeconds+e.DecodeSeconds+1e-9 {
 			t.Fatalf("%+v on %+v takes more of the engine than there is: %+v", w, c, e)
 		}
-	}
-}
-
-func TestForecastsAreHeldAgainstWhatCame(t *testing.T) {
-	var f Forecasts
-	e := Estimate{OutputTokens: 100, OutputP50: 90, OutputP90: 200, PrefillSeconds: 0.5}
-	f.Note(e, 80, 0.4)
-	f.Note(e, 150, 0)
-	f.Note(e, 300, 0.7)
-	if f.Requests != 3 || f.WithinP50 != 1 || f.WithinP90 != 2 || f.OutputError != 270 || f.OutputTokens != 530 ||
-		math.Abs(f.PrefillError-0.3) > 1e-12 || math.Abs(f.PrefillSeconds-1.1) > 1e-12 {
-		t.Errorf("%+v", f)
 	}
 }
 

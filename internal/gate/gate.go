@@ -17,6 +17,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/forecast"
 	"github.com/warmpath/warmpath/internal/life"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/sched"
@@ -38,6 +39,7 @@ type Gate struct {
 	now     func() time.Time
 	queue   *queue // nil: nobody waits here
 	usher   *usher.Usher
+	casts   *forecast.Book
 }
 
 // Endpoint is how to reach one worker instance.
@@ -55,6 +57,7 @@ type Endpoint struct {
 type Attempt struct {
 	Endpoint
 	Decision         sched.Decision
+	Forecast         forecast.Forecast
 	Pool             Pool
 	Began            time.Time
 	TakesUsageOption bool // the engine accepts stream_options.include_usage
@@ -88,7 +91,7 @@ var ErrWorkerLeft = fmt.Errorf("the worker left the fleet")
 
 // New makes a gate over an empty fleet. The rooms are owned by the gate from here on.
 func New(f *fleet.Fleet, x *prefix.Index, b *cost.Book, o *cost.Outputs, r *cost.Ratio, s *sched.Scheduler, dial upstream.Options, now func() time.Time) *Gate {
-	return &Gate{fleet: f, index: x, costs: b, outputs: o, ratio: r, sched: s, dial: dial, now: now, ends: map[*fleet.Worker]*Endpoint{}, usher: usher.New(f, s, o)}
+	return &Gate{fleet: f, index: x, costs: b, outputs: o, ratio: r, sched: s, dial: dial, now: now, ends: map[*fleet.Worker]*Endpoint{}, usher: usher.New(f, s, o), casts: forecast.New(b, o)}
 }
 
 // Add puts a worker into the fleet, unknown until telemetry or traffic tells more.
@@ -203,6 +206,7 @@ func (g *Gate) place(a *Attempt, req *sched.Request) error {
 		return err
 	}
 	a.Endpoint, a.Decision, a.Began, a.TakesUsageOption, a.course = *g.ends[d.Worker], d, now, d.Worker.Info().UsageOption, sched.Follow(&d, r, now)
+	a.Forecast = g.casts.Expect(now, &a.Decision, req, true)
 	return nil
 }
 

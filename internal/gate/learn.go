@@ -3,7 +3,9 @@ package gate
 import (
 	"time"
 
+	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/forecast"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/sched"
 )
@@ -33,7 +35,7 @@ func (g *Gate) Settle(a *Attempt, e End) {
 		g.sched.Release(&a.course, e.Chain, e.At, e.Outcome, e.Computed)
 	}
 	if e.Lesson != nil {
-		g.sched.Learn(&a.course, *e.Lesson)
+		g.learn(a, e.Lesson)
 	}
 	g.paid(a, e.Computed, e.Lesson)
 	g.pump()
@@ -43,5 +45,20 @@ func (g *Gate) Settle(a *Attempt, e End) {
 func (g *Gate) Learn(a *Attempt, l Lesson) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.sched.Learn(&a.course, l)
+	g.learn(a, &l)
+}
+
+func (g *Gate) learn(a *Attempt, l *Lesson) {
+	g.sched.Learn(&a.course, *l)
+	g.casts.Learn(&a.Forecast, l, &a.course)
+}
+
+// UsePrices has forecasts say what requests cost, in money too. It is called before the first request.
+func (g *Gate) UsePrices(of func(model string) cost.Price) { g.casts.UsePrices(of) }
+
+// Forecasts are how those of each model turned out.
+func (g *Gate) Forecasts() []forecast.Model {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.casts.Models()
 }

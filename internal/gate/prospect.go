@@ -17,7 +17,7 @@ type Prospect struct {
 }
 
 // Prospect is what a request for req.Model would meet; of w the class and the limits are looked at. Nothing is reserved.
-func (g *Gate) Prospect(req sched.Request, w *Wait, answers int) (p Prospect) {
+func (g *Gate) Prospect(req sched.Request, w *Wait) (p Prospect) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.now()
@@ -25,9 +25,7 @@ func (g *Gate) Prospect(req sched.Request, w *Wait, answers int) (p Prospect) {
 		p.PromptTokens = g.ratio.Tokens(req.Model, req.Bytes)
 	}
 	req.PromptTokens = p.PromptTokens
-	if req.Generates {
-		p.Output = g.outputs.Lengths(cost.Asking{Model: req.Model, Tenant: req.Tenant, Shape: cost.Shape{MaxTokens: req.MaxTokens}, Answers: answers})
-	}
+	p.Output = g.casts.Work(&req).Output
 	var conditions []cost.Conditions
 	unlimited, busy := false, 0
 	for _, worker := range g.fleet.Workers() {

@@ -11,6 +11,7 @@ import (
 func (x *exchange) key() error {
 	x.facts.keyed = x.p.now()
 	x.want.Model, x.want.Tenant, x.want.MaxTokens, x.want.Streamed = x.req.Model, x.guest.Tenant, x.req.MaxTokens, x.req.Stream
+	x.want.Needs, x.want.Prompts, x.want.Answers = x.req.Needs, x.req.Prompts, x.req.Answers
 	x.want.Generates = x.api != llmapi.Embeddings && x.api != llmapi.CountTokens && (x.api != llmapi.Other || x.kind.Generates)
 	if err := x.ownerOnly(); err != nil {
 		return err

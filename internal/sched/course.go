@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/prefix"
 )
@@ -30,7 +29,7 @@ type Lesson struct {
 	Model, Tenant string
 	Chain         prefix.Chain
 	Streamed      bool
-	Whole         bool // the answer ended by itself: its length is one to learn
+	Whole         bool // the answer ended by itself
 
 	PromptTokens int  // as the engine counted them when Counted, else estimated
 	Counted      bool // and then
@@ -38,8 +37,6 @@ type Lesson struct {
 	CachedTokens int
 	Reported     bool // the engine told how many were cached
 	Generated    int
-	Shape        cost.Shape // what the length is told by, of each of
-	Answers      int        // so many that were generated together, 0 is 1
 
 	Gaps              []float32 // seconds between tokens
 	FirstToken, Ended time.Time // FirstToken is zero when none was seen
@@ -85,14 +82,11 @@ func (s *Scheduler) Release(c *Course, chain prefix.Chain, now time.Time, o flee
 	}
 }
 
-// Learn takes what a finished request teaches: the worker's speed, the length of answers, bytes per token, and how far the assumed
-// cache was right. It is called after Release.
+// Learn takes what a finished request teaches: the worker's speed, bytes per token, and how far the assumed cache was right. It is called
+// after Release. The length of its answer is learned where that was foretold.
 func (s *Scheduler) Learn(c *Course, l Lesson) {
 	if s.ratio != nil && l.Counted && l.TextBytes > 0 {
 		s.ratio.Learn(l.Model, l.TextBytes, l.PromptTokens)
-	}
-	if s.outputs != nil && l.Generated > 0 && l.Whole {
-		s.outputs.LearnShaped(cost.Asking{Model: l.Model, Tenant: l.Tenant, Shape: l.Shape}, max(1, l.Generated/max(1, l.Answers)))
 	}
 	if c.worker.Gone() {
 		return

@@ -57,9 +57,9 @@ type Request struct {
 	MaxTokens    int          // the request's own limit on its answer; 0 unsaid
 	SessionKey   uint64       // 0 none
 	Streamed     bool
-	Needs        llmapi.Needs             // what it asks of its model besides text, which tells answers' lengths
-	Prompts      int                      // independent ones, 0 is 1
-	Answers      int                      // to each of them, 0 is 1
+	Needs        llmapi.Needs // what it asks of its model besides text, which tells answers' lengths
+	Prompts      int          // independent ones, and answers to each of them, 0 is 1
+	Answers      int
 	Generates    bool                     // an answer is decoded; false for embeddings, token counts and the like
 	Tried        []*fleet.Worker          // never chosen again
 	Only         string                   // id of the one worker that can serve, as the owner of a response id

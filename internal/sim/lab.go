@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/engine"
-	"github.com/warmpath/warmpath/internal/line"
+	"github.com/warmpath/warmpath/internal/forecast"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/traces"
@@ -47,6 +47,7 @@ type flight struct {
 	entry    line.Entry
 	course   sched.Course
 	came     time.Duration // to its router
+	forecast forecast.Forecast
 	waits    bool          // it did not find room when it came
 	told     int           // generated tokens that the router knows of
 	atWorker int           // index in its flights

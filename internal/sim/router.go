@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/cost"
+	"github.com/warmpath/warmpath/internal/forecast"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/line"
 	"github.com/warmpath/warmpath/internal/prefix"
@@ -33,10 +34,12 @@ type router struct {
 	held    []int32
 	gaps    []float32
 	seen    observation // of the latest scrape
-	line    *line.Line  // nil: nobody waits here
-	shed    *rand.Rand  // the chance by which its queue refuses
-	ripe    bool        // there may be room for those who wait
-	armed   bool        // a turn is among the events
+	casts   *forecast.Book
+	usher   *usher.Usher
+	line    *line.Line // nil: nobody waits here
+	shed    *rand.Rand // the chance by which its queue refuses
+	ripe    bool       // there may be room for those who wait
+	armed   bool       // a turn is among the events
 }
 
 func newRouter(l *lab, number int) (*router, error) {
@@ -79,7 +82,9 @@ func newRouter(l *lab, number int) (*router, error) {
 	if c.Queue != nil {
 		o.Room = c.Queue.Room
 	}
-	r.sched = sched.New(r.fleet, r.index, cost.NewBook(options), cost.NewOutputs(0), ratio, o)
+	book, outputs := cost.NewBook(options), cost.NewOutputs(0)
+	r.sched, r.casts = sched.New(r.fleet, r.index, book, outputs, ratio, o), forecast.New(book, outputs)
+	r.usher = usher.New(r.fleet, r.sched, outputs)
 	if c.Queue != nil {
 		return r, r.openLine(c.Queue)
 	}
@@ -99,7 +104,7 @@ func (r *router) ask(f *flight) {
 	}
 	q, request := &f.request, &f.want
 	*request = sched.Request{
-		Model: modelName, Chain: f.chain, Bytes: q.Prompt * promptBytes, PromptTokens: q.Prompt,
+		Model: modelName, Tenant: q.Tenant, Chain: f.chain, Bytes: q.Prompt * promptBytes, PromptTokens: q.Prompt,
 		SessionKey: q.Session, Streamed: true, Generates: q.Output > 0,
 	}
 	if r.index == nil {
@@ -125,7 +130,8 @@ func (r *router) reserve(f *flight) (*sched.Decision, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.course = sched.Follow(&d, reservation, now)
+	r.lab.result.pooled(f, to)
+	f.course, f.forecast = sched.Follow(&d, reservation, now), r.casts.Expect(now, &d, &f.want, true)
 	r.lab.result.decided(r.lab, &d)
 	f.worker = r.lab.workers[d.Worker.Slot]
 	return &d, nil
@@ -204,15 +210,12 @@ func (r *router) ended(f *flight) {
 	end := at(s.Finished)
 	r.sched.Release(&f.course, f.chain, end, fleet.Succeeded, true)
 	lesson := sched.Lesson{
-		Model: modelName, Chain: f.chain, Streamed: true, Whole: true, PromptTokens: s.PromptTokens, Counted: true,
+		Model: modelName, Tenant: f.request.Tenant, Chain: f.chain, Streamed: true, Whole: true, PromptTokens: s.PromptTokens, Counted: true,
 		CachedTokens: s.CachedTokens, Reported: true, Generated: s.Generated, FirstToken: at(s.FirstToken), Ended: end,
 	}
 	if !r.lab.config.Known {
 		r.gaps = f.worker.steps.gaps(r.gaps[:0], s.FirstToken, s.Finished, gapsMax)
 		lesson.Gaps = r.gaps
-	}
-	if r.line != nil {
-		lesson.Tenant = f.request.Tenant
 	}
 	r.sched.Learn(&f.course, lesson)
 	if r.line != nil {
@@ -226,6 +229,10 @@ func (r *router) failed(f *flight) {
 	r.sched.Release(&f.course, f.chain, at(r.lab.now), fleet.Refused, false)
 	if r.line != nil {
 		r.line.Settle(&f.entry, false, nil)
+	r.casts.Learn(&f.forecast, &lesson, &f.course)
+	if told := r.lab.config.Told; told != nil {
+		told(Told{Request: &f.request, Forecast: &f.forecast, Sequence: s})
+	}
 	}
 	r.ripe = true
 }

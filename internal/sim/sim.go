@@ -17,6 +17,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/engine"
+	"github.com/warmpath/warmpath/internal/forecast"
 	"github.com/warmpath/warmpath/internal/lineup"
 	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/traces"
@@ -60,8 +61,17 @@ type Config struct {
 	SampleEvery time.Duration
 	// Force makes one choice for the policy; nil is none.
 	Force *Force
+	// Told is called with each request that ended; may be nil.
+	Told func(Told)
 	// Progress is told the virtual time now and then; may be nil.
 	Progress func(now time.Duration)
+}
+
+// Told is a request that ended, with what was expected of it when it was placed and what its engine did. Read only, until the call returns.
+type Told struct {
+	Request  *traces.Request
+	Forecast *forecast.Forecast
+	Sequence *engine.Sequence
 }
 
 // Force sends one request, counted from 0 as they are placed, to a worker, and ends the run Horizon later: what another choice would have
