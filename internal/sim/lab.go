@@ -11,6 +11,7 @@ import (
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/traces"
+	"github.com/warmpath/warmpath/internal/usher"
 )
 
 // lab is one run.
@@ -44,14 +45,15 @@ type flight struct {
 	router   *router
 	worker   *worker
 	want     sched.Request
-	entry    line.Entry
+	guest    usher.Guest
 	course   sched.Course
-	came     time.Duration // to its router
 	forecast forecast.Forecast
+	came     time.Duration // to its router
 	waits    bool          // it did not find room when it came
 	told     int           // generated tokens that the router knows of
 	atWorker int           // index in its flights
 
+	pool      *Pool         // that it went to; nil: there are none
 	tenant    *Tenant       // nil: figures are not told apart
 	counted   int           // generated tokens that its tenant was told,
 	lastToken time.Duration // and when
@@ -69,6 +71,9 @@ const promptBytes = 4
 func newLab(c Config) (*lab, error) {
 	l := &lab{config: c, chance: arrivalChance(c.Seed), spray: rand.New(rand.NewPCG(c.Seed, 0x7370726179)), most: capacity(c.Fleet)}
 	l.result = newResult(c)
+	if err := l.result.openPools(c); err != nil {
+		return nil, err
+	}
 	for i, spec := range c.Fleet {
 		p := blocksOf(spec.Profile, c.Trace.BlockTokens)
 		w := &worker{number: i, core: engine.NewCore(p), profile: p}

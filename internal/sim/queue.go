@@ -55,18 +55,21 @@ func (r *router) openLine(q *Queue) error {
 // enter has a request placed, or wait. Without a queue nobody waits here.
 func (r *router) enter(f *flight) (waits bool, err error) {
 	r.ask(f)
+	g, now := &f.guest, at(r.lab.now)
+	g.Owner, g.Request = f, &f.want
 	if r.line == nil {
+		r.usher.Route(now, g, false)
 		_, err = r.reserve(f)
 		return false, err
 	}
-	e := &f.entry
-	e.Owner, e.Request, f.want.Tenant = f, &f.want, f.request.Tenant
-	e.Item = flow.Item{Tenant: f.request.Tenant, Bytes: int64(f.want.Bytes)}
+	g.Item = flow.Item{Tenant: f.request.Tenant, Bytes: int64(f.want.Bytes)}
 	q := r.lab.config.Queue
-	if e.Item.Class, e.Item.Weight = q.classOf(f.request.Tenant); q.Alike {
-		e.Item.Tenant, e.Item.Weight = "", 1
+	if g.Item.Class, g.Item.Weight = q.classOf(f.request.Tenant); q.Alike {
+		g.Item.Tenant, g.Item.Weight = "", 1
 	}
-	waits, err = r.line.Enter(at(r.lab.now), e, r.shed.Float64())
+	g.BestEffort = g.Item.Class == len(q.Classes)-1
+	g.Among = r.usher.Home(g)
+	waits, err = r.line.Enter(now, &g.Entry, r.shed.Float64())
 	r.arm()
 	return waits, err
 }
@@ -105,9 +108,15 @@ func (r *router) arm() {
 	r.lab.events.push(event{at: r.lab.now + min(turnEvery, max(0, due.Sub(at(r.lab.now)))), kind: turn, router: r})
 }
 
-// refusal is why a request was refused by the queue; nil: it fits on no worker.
+// nobody is why a request was refused that the workers of its pools cannot take now, and that does not wait for them.
+const nobody flow.Reason = "no_worker"
+
+// refusal is why a request was turned away; nil: it fits on no worker.
 func refusal(err error) *flow.Refusal {
 	var r *flow.Refusal
-	errors.As(err, &r)
+	var shut *sched.ErrNoWorker
+	if !errors.As(err, &r) && errors.As(err, &shut) {
+		r = &flow.Refusal{Reason: nobody}
+	}
 	return r
 }

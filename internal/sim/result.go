@@ -48,8 +48,10 @@ type Result struct {
 	Samples     [][]int
 	Slices      []Slice
 
-	// Tenants are told apart where that was asked for, in the order of their names.
+	// Tenants are told apart where that was asked for, in the order of their names. Pools are those that were configured, in their order,
+	// and that of requests that no rule leads to one; none without pools.
 	Tenants []*Tenant
+	Pools   []*Pool
 	// Bounds are what was possible.
 	Bounds Bounds
 
@@ -123,6 +125,10 @@ func (r *Result) finished(l *lab, f *flight, worker int) {
 	if s.Generated > 1 {
 		tpot = (s.Finished - s.FirstToken) / time.Duration(s.Generated-1)
 		r.TPOT.Add(tpot.Seconds())
+	}
+	if p := f.pool; p != nil {
+		p.TTFT.Add(ttft.Seconds())
+		p.E2E.Add(e2e.Seconds())
 	}
 	if t := f.tenant; t != nil {
 		t.Finished++

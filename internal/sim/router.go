@@ -1,17 +1,17 @@
 package sim
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/cost"
-	"github.com/warmpath/warmpath/internal/forecast"
 	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/forecast"
 	"github.com/warmpath/warmpath/internal/line"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/sched"
+	"github.com/warmpath/warmpath/internal/usher"
 )
 
 // scrapeEvery is the time between two looks at the engines' counts, as in production.
@@ -61,7 +61,7 @@ func newRouter(l *lab, number int) (*router, error) {
 		r.index = prefix.New(prefix.Options{BytesMax: max(prefix.DefaultOptions().BytesMax, 128*bytes)})
 	}
 	for i, w := range l.workers {
-		fw, err := r.fleet.Add(fmt.Sprintf("w%d", i), fmt.Sprintf("http://w%d", i), at(0))
+		fw, err := r.fleet.Add(workerID(i), "http://"+workerID(i), at(0))
 		if err != nil {
 			panic(err) // the ids are ours
 		}
@@ -86,8 +86,11 @@ func newRouter(l *lab, number int) (*router, error) {
 	r.sched, r.casts = sched.New(r.fleet, r.index, book, outputs, ratio, o), forecast.New(book, outputs)
 	r.usher = usher.New(r.fleet, r.sched, outputs)
 	if c.Queue != nil {
-		return r, r.openLine(c.Queue)
+		if err := r.openLine(c.Queue); err != nil {
+			return nil, err
+		}
 	}
+	r.usePools()
 	return r, nil
 }
 
@@ -126,7 +129,15 @@ func (r *router) reserve(f *flight) (*sched.Decision, error) {
 		}
 	}
 	now := at(r.lab.now)
-	d, reservation, err := r.sched.Place(now, f.want)
+	if f.waits {
+		r.usher.Route(now, &f.guest, true)
+	}
+	var d sched.Decision
+	var reservation *fleet.Reservation
+	to, err := r.usher.Place(now, &f.guest, func() (err error) {
+		d, reservation, err = r.sched.Place(now, f.want)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -218,8 +229,12 @@ func (r *router) ended(f *flight) {
 		lesson.Gaps = r.gaps
 	}
 	r.sched.Learn(&f.course, lesson)
+	r.casts.Learn(&f.forecast, &lesson, &f.course)
+	if told := r.lab.config.Told; told != nil {
+		told(Told{Request: &f.request, Forecast: &f.forecast, Sequence: s})
+	}
 	if r.line != nil {
-		r.line.Settle(&f.entry, true, &lesson)
+		r.line.Settle(&f.guest.Entry, true, &lesson)
 	}
 	r.ripe = true
 }
@@ -228,11 +243,7 @@ func (r *router) ended(f *flight) {
 func (r *router) failed(f *flight) {
 	r.sched.Release(&f.course, f.chain, at(r.lab.now), fleet.Refused, false)
 	if r.line != nil {
-		r.line.Settle(&f.entry, false, nil)
-	r.casts.Learn(&f.forecast, &lesson, &f.course)
-	if told := r.lab.config.Told; told != nil {
-		told(Told{Request: &f.request, Forecast: &f.forecast, Sequence: s})
-	}
+		r.line.Settle(&f.guest.Entry, false, nil)
 	}
 	r.ripe = true
 }

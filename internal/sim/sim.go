@@ -19,6 +19,7 @@ import (
 	"github.com/warmpath/warmpath/internal/engine"
 	"github.com/warmpath/warmpath/internal/forecast"
 	"github.com/warmpath/warmpath/internal/lineup"
+	"github.com/warmpath/warmpath/internal/pools"
 	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/traces"
 )
@@ -51,6 +52,8 @@ type Config struct {
 	Replicas int
 	// Queue has requests wait for room on a worker; nil: they wait in the engines.
 	Queue *Queue
+	// Pools lead requests to some of the workers, by their labels; nil: every worker may take every request.
+	Pools *pools.Set
 	// ByTenant tells the tenants' figures apart.
 	ByTenant bool
 	// From leaves those that came before it out of the tenants' times to the first token and end to end.
@@ -118,8 +121,8 @@ func (c Config) check() error {
 		return fmt.Errorf("the fleet has no workers (--fleet)")
 	case sched.Policies[c.Policy] == nil:
 		return fmt.Errorf("unknown policy %q; there are: %s (--policies)", c.Policy, strings.Join(sched.PolicyNames(), ", "))
-	case c.Queue != nil && c.Force != nil:
-		return fmt.Errorf("with a queue there is no telling what other choices would have come to (--queue, --regret)")
+	case (c.Queue != nil || c.Pools != nil) && c.Force != nil:
+		return fmt.Errorf("with a queue or pools there is no telling what other choices would have come to (--queue, --config, --regret)")
 	case c.Without != 0 && c.Policy != sched.DefaultPolicy:
 		return fmt.Errorf("policy %q has no terms to leave out; %s has", c.Policy, sched.DefaultPolicy)
 	case !(c.Rate > 0) || c.Rate > 1e6:

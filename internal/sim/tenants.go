@@ -59,7 +59,7 @@ func (r *Result) tenant(name string) *Tenant {
 
 // turned takes in a request that had its turn, refused one that the queue refused, or that fits on no worker.
 func (r *Result) turned(f *flight) {
-	if waited := f.entry.Waited; f.tenant != nil && waited > 0 {
+	if waited := f.guest.Waited; f.tenant != nil && waited > 0 {
 		f.tenant.Turns = append(f.tenant.Turns, Turn{f.came, waited})
 	}
 }
