@@ -70,11 +70,13 @@ var rooms = map[string][]string{
 	"models":     {"cost", "llmapi"},
 	"refer":      {"gate", "intake", "header", "llmapi", "upstream"},
 	"admission":  {"header", "tenant"},
+	"bill":       {"cost", "outcome", "tenant"},
+	"refusal":    {"admission", "choice", "flow", "llmapi", "outcome", "sched", "tenant"},
 	"choice":     {"models", "cost", "gate", "llmapi", "prefix", "sched"},
 	"outcome":    {"fleet"},
 	"complaint":  {"header", "upstream"},
 	"exact":      {"render", "prompt", "prefix", "kvindex", "sched", "fleet"},
-	"proxy":      {"admission", "choice", "complaint", "models", "outcome", "refer", "flow", "tenant", "exact", "render", "gate", "sched", "prompt", "prefix", "llmapi", "fleet", "upstream", "intake", "header", "life"},
+	"proxy":      {"admission", "bill", "refusal", "choice", "complaint", "models", "outcome", "refer", "flow", "tenant", "exact", "render", "gate", "sched", "prompt", "prefix", "llmapi", "fleet", "upstream", "intake", "header", "life"},
 	"bench":      {"gate", "sched", "prompt", "prefix", "llmapi", "fleet", "cost", "upstream"},
 	"traces":     {"prefix", "declog", "fleet", "cost", "github.com/klauspost/compress/"},
 	"evict":      {},
@@ -89,7 +91,7 @@ var rooms = map[string][]string{
 }
 
 // pure are the rooms and files that decide: no goroutine, socket, clock or global random source.
-var pure = []string{"internal/fleet/", "internal/llmapi/", "internal/jsontext/", "internal/dialog/", "internal/prompt/", "internal/words/", "internal/joins/", "internal/tokenizer/", "internal/pyvalue/", "internal/jinjalex/", "internal/jinjalib/", "internal/jinja/", "internal/template/", "internal/chat/", "internal/prefix/", "internal/kvindex/", "internal/cost/", "internal/sched/", "internal/engine/step.go", "internal/engine/stretch.go", "internal/engine/blocks.go", "internal/engine/tier.go", "internal/kvevent/", "internal/truth/", "internal/pools/", "internal/models/", "internal/flow/", "internal/line/", "internal/forecast/", "internal/usher/", "internal/evict/", "internal/sketch/", "internal/tenant/"}
+var pure = []string{"internal/fleet/", "internal/llmapi/", "internal/jsontext/", "internal/dialog/", "internal/prompt/", "internal/words/", "internal/joins/", "internal/tokenizer/", "internal/pyvalue/", "internal/jinjalex/", "internal/jinjalib/", "internal/jinja/", "internal/template/", "internal/chat/", "internal/prefix/", "internal/kvindex/", "internal/cost/", "internal/sched/", "internal/engine/step.go", "internal/engine/stretch.go", "internal/engine/blocks.go", "internal/engine/tier.go", "internal/kvevent/", "internal/truth/", "internal/pools/", "internal/models/", "internal/flow/", "internal/line/", "internal/forecast/", "internal/usher/", "internal/evict/", "internal/sketch/", "internal/tenant/", "internal/bill/"}
 
 // impure are the imports that pure code may not have, and impureCalls the functions of packages it may otherwise use.
 var (

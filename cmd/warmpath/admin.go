@@ -184,6 +184,7 @@ type routerState struct {
 	DecisionLog *logState      `json:"decision_log,omitempty"`
 	Queue       *queueState    `json:"queue,omitempty"`
 	Tenants     []tenantState  `json:"tenants,omitempty"`
+	TenantsMore int            `json:"tenants_left_out,omitempty"`
 	Pools       []poolState    `json:"pools,omitempty"`
 	Virtual     []virtualState `json:"virtual_models,omitempty"`
 	Workers     []workerState  `json:"workers"`
@@ -241,7 +242,8 @@ func (r *router) state() routerState {
 	s := routerState{Version: version, Started: r.started, Policy: r.gate.Policy(), Running: r.proxy.Running(), SeedPrint: r.seed.Fingerprint(), Workers: []workerState{}}
 	s.EventIndex, s.Models = r.exact.events(), r.exact.render.States()
 	modes := r.exact.modes(s.Models)
-	s.Queue, s.Tenants, s.Pools, s.Virtual = r.queueNow(), r.tenantsNow(), r.poolsNow(), r.virtualsNow()
+	s.Queue, s.Pools, s.Virtual = r.queueNow(), r.poolsNow(), r.virtualsNow()
+	s.Tenants, s.TenantsMore = r.tenantsNow()
 	r.gate.View(func(v gate.View) {
 		x := v.Index.Stats()
 		s.Index = indexState{x.Bytes, x.BytesMax, x.Blocks, x.Evictions}

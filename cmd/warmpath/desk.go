@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/warmpath/warmpath/internal/admission"
+	"github.com/warmpath/warmpath/internal/models"
 	"github.com/warmpath/warmpath/internal/tenant"
 )
 
@@ -18,22 +19,41 @@ const (
 	tenantBytesMax = 64
 )
 
-// openDesk reads who may use the router.
+// openDesk reads who may use the router, and what they have spent today.
 func (r *router) openDesk() error {
-	o := admission.Options{Classes: r.cfg.Queue.ClassNames(), Class: r.cfg.Queue.Class, TenantHeader: tenantHeader, TenantsBytesMax: tenantBytesMax}
+	o := admission.Options{Classes: r.cfg.Queue.ClassNames(), Class: r.cfg.Queue.Class, BodyPriority: r.cfg.Queue.BodyPriority, TenantHeader: tenantHeader, TenantsBytesMax: tenantBytesMax}
 	var err error
 	if file := r.cfg.Tenants.File; file != "" {
-		if o.Tenants, err = readTenants(file); err != nil {
+		if o.Tenants, err = readTenants(file, models.PricesOf(r.cfg.ModelOptions())); err != nil {
+			return err
+		}
+	}
+	if name := r.cfg.Tenants.KeysEnv; name != "" {
+		if o.Tenants, err = tenantsOf(name); err != nil {
 			return err
 		}
 	}
 	if r.desk, err = admission.New(o); err != nil {
 		return usageError{err}
 	}
+	r.restoreSpent()
 	return nil
 }
 
-func readTenants(file string) (*tenant.Table, error) {
+// tenantsOf reads tenants from an environment variable.
+func tenantsOf(name string) (*tenant.Table, error) {
+	text := os.Getenv(name)
+	if text == "" {
+		return nil, usageError{fmt.Errorf("the environment variable %s is not set or empty; it has tenants and their keys, NAME=KEY,NAME=KEY (setting tenants.keys_env)", name)}
+	}
+	table, err := tenant.FromKeys(text)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("the environment variable %s (setting tenants.keys_env): %w", name, err)}
+	}
+	return table, nil
+}
+
+func readTenants(file string, prices models.Prices) (*tenant.Table, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("the file of tenants cannot be read (setting tenants.file): %w", err)
@@ -43,13 +63,18 @@ func readTenants(file string) (*tenant.Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the file of tenants cannot be read (setting tenants.file): %w", err)
 	}
+	return parseTenants(file, text, prices)
+}
+
+// parseTenants reads a file's text. A limit of money without prices is refused: better told than not held.
+func parseTenants(file string, text []byte, prices models.Prices) (*tenant.Table, error) {
 	table, err := tenant.Parse(file, text)
 	if err != nil {
 		return nil, usageError{err}
 	}
 	for _, t := range table.Tenants() {
-		if t.Limits.SpendPerDay > 0 { // better told than not held
-			return nil, usageError{fmt.Errorf("%s: tenant %s: requests have no price here that is counted by tenant, so that spend_per_day cannot be held; use tokens_per_minute", file, t.Name)}
+		if t.Limits.SpendPerDay > 0 && !prices.Set() {
+			return nil, usageError{fmt.Errorf("%s: tenant %s: no model has a price, so that its spend_per_day of %s could never be reached (setting prices)", file, t.Name, t.Limits.SpendPerDay)}
 		}
 	}
 	return table, nil

@@ -2,11 +2,13 @@ package main
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/line"
 	"github.com/warmpath/warmpath/internal/metrics"
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/internal/tenant"
 )
 
 // queueState is what waits for room on a worker, as of one moment.
@@ -53,6 +55,7 @@ type tenantState struct {
 	RequestsLastMinute int               `json:"requests_last_minute"`
 	TokensLastMinute   int               `json:"tokens_last_minute"`
 	SpentToday         float64           `json:"spent_today"`
+	SpendPerDay        float64           `json:"spend_per_day,omitempty"`
 	Requests           uint64            `json:"requests"`
 	NeverRan           uint64            `json:"never_ran"`
 	ReservedTokens     uint64            `json:"reserved_tokens"`
@@ -79,13 +82,23 @@ func (r *router) queueNow() *queueState {
 	return s
 }
 
-// tenantsNow are the tenants for /state; none where nobody is asked for a key.
-func (r *router) tenantsNow() (all []tenantState) {
-	for _, t := range r.desk.Stats(time.Now()) {
-		all = append(all, tenantState{Tenant: t.Name, InFlight: t.InFlight, RequestsLastMinute: t.RequestsLastMinute, TokensLastMinute: t.TokensLastMinute,
-			SpentToday: t.SpentToday.Units(), Requests: t.Begun, NeverRan: t.NeverRan, ReservedTokens: t.Reserved, ReturnedTokens: t.Returned, BeyondTokens: t.Beyond, Refused: t.Refused})
+// tenantsShown bounds the tenants that /state lists.
+const tenantsShown = 1000
+
+// tenantsNow are the tenants for /state, by name, and how many more there are; none where nobody is asked for a key.
+func (r *router) tenantsNow() (all []tenantState, more int) {
+	stats := r.desk.Stats(time.Now())
+	if more = max(0, len(stats)-tenantsShown); more > 0 {
+		slices.SortFunc(stats, func(a, b tenant.Stats) int { return cmp.Compare(b.TokensLastMinute, a.TokensLastMinute) })
+		stats = stats[:tenantsShown]
 	}
-	return all
+	slices.SortFunc(stats, func(a, b tenant.Stats) int { return cmp.Compare(a.Name, b.Name) })
+	for _, t := range stats {
+		all = append(all, tenantState{Tenant: t.Name, InFlight: t.InFlight, RequestsLastMinute: t.RequestsLastMinute, TokensLastMinute: t.TokensLastMinute,
+			SpentToday: t.SpentToday.Units(), SpendPerDay: t.Limits.SpendPerDay.Units(), Requests: t.Begun, NeverRan: t.NeverRan,
+			ReservedTokens: t.Reserved, ReturnedTokens: t.Returned, BeyondTokens: t.Beyond, Refused: t.Refused})
+	}
+	return all, more
 }
 
 // collectQueue fills in the queue and the tenants for a scrape of the metrics.
@@ -98,7 +111,7 @@ func (r *router) collectQueue(s *metrics.State) {
 		}
 	}
 	for _, t := range r.desk.Stats(time.Now()) {
-		s.Tenants = append(s.Tenants, metrics.TenantState{Tenant: t.Name, InFlight: t.InFlight, TokensLastMinute: t.TokensLastMinute,
+		s.Tenants = append(s.Tenants, metrics.TenantState{Tenant: t.Name, InFlight: t.InFlight, TokensLastMinute: t.TokensLastMinute, SpentToday: t.SpentToday.Units(),
 			Ran: t.Begun - t.NeverRan - uint64(t.InFlight), Refused: t.Refused})
 	}
 }

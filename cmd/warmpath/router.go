@@ -24,6 +24,7 @@ import (
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/metrics"
+	"github.com/warmpath/warmpath/internal/models"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/prompt"
 	"github.com/warmpath/warmpath/internal/proxy"
@@ -146,6 +147,7 @@ func (r *router) wire() error {
 	o.SpoolBytes, o.SpoolDir, o.CORS = int64(c.BodySpoolBytes), c.BodySpoolDir, intake.CORS{Origins: c.CORS.Origins}
 	o.ConnectTimeout, o.HeaderTimeout, o.IdleGap = c.Timeouts.Connect, c.Timeouts.Header, c.Timeouts.IdleGap
 	o.ClientTimeout, o.BodiesBytesMax = c.Timeouts.Client, int64(c.BodiesBytesMax)
+	o.Prices, o.EnginePriority = models.PricesOf(c.ModelOptions()), c.Queue.EnginePriority
 	r.keyer = prompt.New(r.seed, prompt.DefaultOptions())
 	r.proxy = proxy.New(o, r.desk, r.choice, r.gate, r.keyer, r.hooks(), r.log, time.Now)
 	r.telemetry = telemetry.New(telemetry.Options{Interval: c.Telemetry.Interval, Timeout: c.Telemetry.Timeout, StaleAfter: c.Telemetry.StaleAfter,
@@ -166,6 +168,7 @@ func (r *router) serve() {
 	var ask context.Context
 	ask, r.stopAsk = context.WithCancel(context.Background())
 	r.running.Go(func() { r.report("telemetry", r.telemetry.Run(ask)) })
+	r.running.Go(func() { r.keepSpent(ask) })
 }
 
 func (r *router) report(part string, err error) {
@@ -229,6 +232,9 @@ func (r *router) Close() {
 		r.stopAsk()
 		r.gate.Close()
 		r.running.Wait()
+		if _, err := r.writeSpent(""); err != nil {
+			r.log.Warn("what tenants spent today could not be kept", "error", err)
+		}
 		r.exact.Close()
 		r.closeFiles()
 	})

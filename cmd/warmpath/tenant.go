@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/models"
 	"github.com/warmpath/warmpath/internal/tenant"
 )
 
@@ -98,7 +99,7 @@ Classes are those of the configuration that --config names, else the usual ones:
 					return err
 				}
 			}
-			table, err := readTenants(args[0])
+			table, err := readTenants(args[0], models.PricesOf(c.ModelOptions()))
 			if err == nil {
 				err = table.CheckClasses(c.Queue.ClassNames())
 			}
@@ -119,7 +120,7 @@ func printTenants(w io.Writer, file string, table *tenant.Table, class string) e
 	out := &strings.Builder{}
 	fmt.Fprintf(out, "%s: good: %s\n\n", file, counted(len(all), "tenant"))
 	columns := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(columns, "tenant\tkeys\tclass\tmay ask for\tweight\tin flight\trequests/min\ttokens/min\tmodels")
+	fmt.Fprintln(columns, "tenant\tkeys\tclass\tmay ask for\tweight\tin flight\trequests/min\ttokens/min\tspend/day\tmodels")
 	for _, t := range all {
 		l, own := t.Limits, t.Class
 		if own == "" {
@@ -129,8 +130,8 @@ func printTenants(w io.Writer, file string, table *tenant.Table, class string) e
 		if t == table.Anonymous() {
 			keys = "none needed"
 		}
-		fmt.Fprintf(columns, "%s\t%s\t%s\t%s\t%v\t%s\t%s\t%s\t%s\n", t.Name, keys, own, orDash(strings.Join(t.Classes, " ")), t.Weight,
-			limit(l.InFlight), limit(l.RequestsPerMinute), limit(l.TokensPerMinute), orAll(t.Models))
+		fmt.Fprintf(columns, "%s\t%s\t%s\t%s\t%v\t%s\t%s\t%s\t%s\t%s\n", t.Name, keys, own, orDash(strings.Join(t.Classes, " ")), t.Weight,
+			limit(l.InFlight), limit(l.RequestsPerMinute), limit(l.TokensPerMinute), spendLimit(l.SpendPerDay), orAll(t.Models))
 	}
 	columns.Flush()
 	_, err := io.WriteString(w, out.String())
@@ -142,6 +143,13 @@ func limit(n int) string {
 		return "-"
 	}
 	return fmt.Sprint(n)
+}
+
+func spendLimit(m tenant.Money) string {
+	if m == 0 {
+		return "-"
+	}
+	return m.String()
 }
 
 func orDash(text string) string {

@@ -39,7 +39,8 @@ type Options struct {
 	// TenantHeader is where clients name their tenant when nobody is asked for a key; "" nowhere. It gives answers' lengths and shares of the
 	// queue to the name, and nothing else: whoever can write a header can write any name.
 	TenantHeader    string
-	TenantsBytesMax int // longer names are cut
+	TenantsBytesMax int    // longer names are cut
+	BodyPriority    string // one of the Priority constants; "" is PriorityIgnore
 }
 
 // Desk admits. Only New makes a usable one.
@@ -61,6 +62,7 @@ type Guest struct {
 	Known     bool          // the tenant was told by a key, which is not for engines
 
 	who    *tenant.Tenant
+	asked  bool // its header asked for a class
 	inside bool // between Begin and End
 	ticket tenant.Ticket
 }
@@ -105,7 +107,7 @@ func (d *Desk) Enter(now time.Time, in header.Fields, g *Guest) error {
 }
 
 func (d *Desk) enter(now time.Time, in header.Fields, g *Guest) error {
-	*g = Guest{Class: d.class, Weight: 1}
+	*g = Guest{Class: d.class, Weight: 1, asked: in.Get(HeaderClass) != ""}
 	var err error
 	if text := in.Get(HeaderTimeout); text != "" {
 		if g.Timeout, err = timeout(text); err != nil {
@@ -202,12 +204,45 @@ func (d *Desk) Sees(now time.Time, in header.Fields) (*Guest, error) {
 	return g, d.Enter(now, in, g)
 }
 
-// Stats are the tenants' accounts; none where nobody is asked.
-func (d *Desk) Stats(now time.Time) []tenant.Stats {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// statsAtOnce is how many tenants' accounts are copied while the desk is held: requests wait for it.
+const statsAtOnce = 128
+
+// Stats are the accounts of all tenants that have asked, in the order in which they first did; none where nobody is asked for a key. They are
+// copied a few at a time, so that the first may be a moment older than the last.
+func (d *Desk) Stats(now time.Time) (all []tenant.Stats) {
 	if d.book == nil {
 		return nil
 	}
-	return d.book.Stats(now)
+	page := func(from int) (some []tenant.Stats, next int) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.book.Stats(now, from, statsAtOnce)
+	}
+	for from, first := 0, true; first || from > 0; first = false {
+		var some []tenant.Stats
+		some, from = page(from)
+		all = append(all, some...)
+	}
+	return all
 }
+
+// Spent is what tenants spent today, to be kept over a restart; false: nobody spent anything.
+func (d *Desk) Spent(now time.Time) (tenant.Spent, bool) {
+	if d.book == nil {
+		return tenant.Spent{}, false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.book.Spent(now)
+	return s, len(s.Money) > 0
+}
+
+// Restore takes back what Spent told. It is called before the first request.
+func (d *Desk) Restore(now time.Time, s tenant.Spent) {
+	if d.book != nil {
+		d.book.Restore(now, s)
+	}
+}
+
+// Limited says whether what the request costs is held against its tenant's limit.
+func (g *Guest) Limited() bool { return g.who != nil && g.who.Limits.SpendPerDay > 0 }

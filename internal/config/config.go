@@ -68,7 +68,7 @@ type Config struct {
 	Conversations  int              `yaml:"conversations_max" doc:"Conversations whose model is remembered; those used longest ago are forgotten. 0: 100000."`
 	Exact          Exact            `yaml:"exact" doc:"Routing by the model's own tokens and the engines' own cache events, where both can be shown to be right. See docs/EXACT.md."`
 	Telemetry      Telemetry        `yaml:"telemetry" doc:"Asking the engines for their own counts."`
-	StateDir       string           `yaml:"state_dir" doc:"Folder of the installation's secret, which keys the prefix hashes. Empty: $XDG_STATE_HOME/warmpath, or ~/.local/state/warmpath."`
+	StateDir       string           `yaml:"state_dir" doc:"Folder of the installation's secret, which keys the prefix hashes, and of what tenants spent today. Empty: $XDG_STATE_HOME/warmpath, or ~/.local/state/warmpath."`
 	Ejection       Ejection         `yaml:"ejection" doc:"Putting a failing worker out for a while. The last worker standing is never ejected."`
 }
 

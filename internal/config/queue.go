@@ -10,19 +10,21 @@ import (
 
 // Queue is who waits here for room on a worker.
 type Queue struct {
-	Enabled      bool          `yaml:"enabled" doc:"Requests wait here while every worker that could serve them has enough to do, and not in the engines, where they could be neither put in order nor placed elsewhere. While a worker has room nobody waits. false: engines queue."`
-	Classes      []Class       `yaml:"classes" doc:"Priority classes, the most urgent first. Urgent ones go first; one that has starved gets a share all the same, see age_after."`
-	Class        string        `yaml:"class" doc:"Class of requests for which nothing else is said. With keys, a tenant's own; without, a client may ask for a less urgent one by X-Warmpath-Class."`
-	RequestsMax  int           `yaml:"requests_max" min:"1" doc:"Requests that wait at one time; beyond it the answer is 503 with Retry-After."`
-	BytesMax     Bytes         `yaml:"bytes_max" min:"64KiB" doc:"Memory of the bodies of those that wait."`
-	WorkMax      time.Duration `yaml:"work_max" min:"1s" doc:"Engine time that all that waits is expected to take."`
-	TenantRoom   float64       `yaml:"tenant_room" doc:"What one tenant may hold of the queue, times what is still free of it: with 8, eight ninths of it when nobody else waits."`
-	SizeMultiple float64       `yaml:"size_multiple" doc:"For how long a request may be overtaken by its tenant's shorter ones, in multiples of its own prefill."`
-	AgeAfter     time.Duration `yaml:"age_after" doc:"How long a class may get nothing before aged_share of what goes to those above it is its own."`
-	AgedShare    float64       `yaml:"aged_share" doc:"That share, 0 to 1."`
-	Depth        time.Duration `yaml:"depth" min:"1ms" doc:"Prefill that may be queued in an engine before it counts as having no room: enough to keep it busy. Batch slots and KV memory count too, where the engine tells them."`
-	Hold         time.Duration `yaml:"hold" doc:"How long a request waits when no worker of its model can take anything, as before the first has come. 0: the answer is 503 at once."`
-	Heavy        Heavy         `yaml:"heavy" doc:"Prefills out of all proportion to the others: when requests wait, few of them run at one time."`
+	Enabled        bool          `yaml:"enabled" doc:"Requests wait here while every worker that could serve them has enough to do, and not in the engines, where they could be neither put in order nor placed elsewhere. While a worker has room nobody waits. false: engines queue."`
+	Classes        []Class       `yaml:"classes" doc:"Priority classes, the most urgent first. Urgent ones go first; one that has starved gets a share all the same, see age_after."`
+	Class          string        `yaml:"class" doc:"Class of requests for which nothing else is said. With keys, a tenant's own; without, a client may ask for a less urgent one by X-Warmpath-Class."`
+	RequestsMax    int           `yaml:"requests_max" min:"1" doc:"Requests that wait at one time; beyond it the answer is 503 with Retry-After."`
+	BytesMax       Bytes         `yaml:"bytes_max" min:"64KiB" doc:"Memory of the bodies of those that wait."`
+	WorkMax        time.Duration `yaml:"work_max" min:"1s" doc:"Engine time that all that waits is expected to take."`
+	TenantRoom     float64       `yaml:"tenant_room" doc:"What one tenant may hold of the queue, times what is still free of it: with 8, eight ninths of it when nobody else waits."`
+	SizeMultiple   float64       `yaml:"size_multiple" doc:"For how long a request may be overtaken by its tenant's shorter ones, in multiples of its own prefill."`
+	AgeAfter       time.Duration `yaml:"age_after" doc:"How long a class may get nothing before aged_share of what goes to those above it is its own."`
+	AgedShare      float64       `yaml:"aged_share" doc:"That share, 0 to 1."`
+	Depth          time.Duration `yaml:"depth" min:"1ms" doc:"Prefill that may be queued in an engine before it counts as having no room: enough to keep it busy. Batch slots and KV memory count too, where the engine tells them."`
+	Hold           time.Duration `yaml:"hold" doc:"How long a request waits when no worker of its model can take anything, as before the first has come. 0: the answer is 503 at once."`
+	BodyPriority   string        `yaml:"body_priority" enum:"ignore,refuse,off" doc:"What becomes of the priority in a body, a class' name or a whole number: 0 is the usual class, below 0 the more urgent ones, above 0 the less urgent ones. It holds as far as its sender may have the class, as by X-Warmpath-Class, which goes before it. ignore: what goes beyond is passed over. refuse: it is answered 403. off: the field is the engine's alone."`
+	EnginePriority bool          `yaml:"engine_priority" doc:"Write the request's class into the priority of bodies sent to engines that go by it, so that they keep the order too: vLLM, which must be started with --scheduling-policy priority, and SGLang, when it says that it was with --enable-priority-scheduling. The class of requests for which nothing else is said is 0."`
+	Heavy          Heavy         `yaml:"heavy" doc:"Prefills out of all proportion to the others: when requests wait, few of them run at one time."`
 }
 
 // Class is one priority class.
@@ -45,13 +47,14 @@ type Heavy struct {
 
 // Tenants is who may use the router.
 type Tenants struct {
-	File string `yaml:"file" doc:"File of tenants and the digests of their API keys (docs/TENANTS.md). Empty: nobody is asked for a key, and a client's own passes to engines without one of their own."`
+	File    string `yaml:"file" doc:"File of tenants and the digests of their API keys (docs/TENANTS.md). Empty: nobody is asked for a key, and a client's own passes to engines without one of their own."`
+	KeysEnv string `yaml:"keys_env" doc:"Environment variable with tenants and their keys in place of a file: NAME=KEY,NAME=KEY. They have no limits. Read at start. Empty: none."`
 }
 
 func defaultQueue() Queue {
 	f, h, r := flow.DefaultOptions(), flow.DefaultHeavyRule(), sched.DefaultRoomLimits()
 	return Queue{
-		Enabled: true, Class: "standard",
+		Enabled: true, Class: "standard", BodyPriority: "ignore",
 		Classes: []Class{
 			{Name: "interactive", Order: string(flow.Shortest), WaitMax: time.Minute, Ceiling: 1, ShedFrom: 1},
 			{Name: "standard", Order: string(flow.Shortest), WaitMax: 10 * time.Minute, Ceiling: 0.9, ShedFrom: 1},
@@ -108,6 +111,13 @@ func (q Queue) HeavyRule() flow.HeavyRule {
 // Room is what the scheduler calls it.
 func (q Queue) Room() sched.RoomLimits {
 	return sched.RoomLimits{DepthSeconds: q.Depth.Seconds(), HeavyLanesMax: q.Heavy.LanesMax, LightMin: q.Heavy.LightMin}
+}
+
+// tenants holds the two places for keys against each other.
+func (v *verdict) tenants(t Tenants) {
+	if t.File != "" && t.KeysEnv != "" {
+		v.wrong("tenants.keys_env", "%s and tenants.file exclude each other; name keys in one place", t.KeysEnv)
+	}
 }
 
 // queue holds what only the room itself can tell.

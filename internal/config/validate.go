@@ -33,6 +33,7 @@ func (c Config) problems(isSet func(key string) bool) []Problem {
 	v.origins(c.CORS.Origins)
 	v.exact(c)
 	v.queue(c.Queue)
+	v.tenants(c.Tenants)
 	v.poolsAndModels(c)
 	if c.Ejection.First > c.Ejection.Max {
 		v.wrong("ejection.first", "%s is longer than ejection.max, %s", c.Ejection.First, c.Ejection.Max)

@@ -45,9 +45,20 @@ type Info struct {
 	SlotsMax        int       // sequences it runs at once
 	UsageOption     bool      // accepts stream_options.include_usage
 	SharesSteps     bool      // works on the prompts of all its slots at one time: a short one does not wait there for a long one
+	Urgency         Urgency   // what it makes of a request's priority
 	Path            string    // of the model's files as the engine names it: a folder, a file or a hub's name
 	At              time.Time // when the engine said so; zero: it is only configured
 }
+
+// Urgency is how an engine reads the priority in a request's body.
+type Urgency int8
+
+// The ways to read it.
+const (
+	NoUrgency Urgency = 0  // not at all, for all that is known
+	LowFirst  Urgency = 1  // lower goes first, none is 0: vLLM
+	HighFirst Urgency = -1 // higher goes first, none goes last: SGLang
+)
 
 // Model is one name that an engine serves.
 type Model struct {

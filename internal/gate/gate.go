@@ -60,7 +60,8 @@ type Attempt struct {
 	Forecast         forecast.Forecast
 	Pool             Pool
 	Began            time.Time
-	TakesUsageOption bool // the engine accepts stream_options.include_usage
+	TakesUsageOption bool          // the engine accepts stream_options.include_usage
+	Urgency          fleet.Urgency // what it makes of a request's priority
 
 	course sched.Course
 	wait   *Wait // its place in the queue, until what it took is settled
@@ -205,7 +206,8 @@ func (g *Gate) place(a *Attempt, req *sched.Request) error {
 	if err != nil {
 		return err
 	}
-	a.Endpoint, a.Decision, a.Began, a.TakesUsageOption, a.course = *g.ends[d.Worker], d, now, d.Worker.Info().UsageOption, sched.Follow(&d, r, now)
+	info := d.Worker.Info()
+	a.Endpoint, a.Decision, a.Began, a.TakesUsageOption, a.Urgency, a.course = *g.ends[d.Worker], d, now, info.UsageOption, info.Urgency, sched.Follow(&d, r, now)
 	a.Forecast = g.casts.Expect(now, &a.Decision, req, true)
 	return nil
 }

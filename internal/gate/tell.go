@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/sched"
 )
 
 // What clients are told of a decision, and what is expected of an answer before there is one.
@@ -29,4 +31,15 @@ func (g *Gate) Expect(model, tenant string) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return int(g.outputs.Expect(model, tenant, 0))
+}
+
+// Seconds are those of an engine's time that a request should take where it costs least; 0 where nobody can serve it.
+func (g *Gate) Seconds(req sched.Request) float64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c, err := g.sched.Price(g.now(), req)
+	if err != nil {
+		return 0
+	}
+	return c.Seconds()
 }

@@ -37,6 +37,7 @@ const (
 	KindTooLarge   = "request_too_large"
 	KindContext    = "context_length_exceeded"
 	KindRateLimit  = "rate_limit_error"
+	KindQuota      = "insufficient_quota" // money, in OpenAI's words
 	KindOverloaded = "overloaded_error"
 	KindTimeout    = "timeout_error"
 	KindUpstream   = "api_error"
@@ -75,6 +76,7 @@ var openAITypes = map[string][2]string{
 	KindContext:    {KindInvalid, KindContext},
 	KindTooLarge:   {KindInvalid, KindTooLarge},
 	KindRateLimit:  {KindRateLimit, "rate_limit_exceeded"},
+	KindQuota:      {KindQuota, KindQuota},
 	KindOverloaded: {"server_error", "overloaded"},
 	KindTimeout:    {"server_error", "timeout"},
 	KindUpstream:   {"server_error", "upstream_error"},

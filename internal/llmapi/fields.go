@@ -128,7 +128,7 @@ func (w *walker) control(key []byte, val int) (end int, known bool) {
 	case "n_predict":
 		return w.integer(val, &r.limits[3]), true
 	case "priority":
-		return w.integer(val, &r.Priority), true
+		return w.priority(val), true
 	case "n":
 		end = w.integer(val, &r.N)
 		r.N = max(r.N, 1)
@@ -184,6 +184,17 @@ func (w *walker) integer(val int, n *int) int {
 	if end > 0 {
 		f, _ := jsontext.Whole(w.B[val:end])
 		*n = int(max(-countMax, min(countMax, f)))
+	}
+	return end
+}
+
+// priority notes a number or a name, and where it stands.
+func (w *walker) priority(val int) int {
+	w.name(val, namePriority)
+	end := w.integer(val, &w.r.Priority)
+	w.r.PrioritySpan = absent
+	if w.Peek(val) != 'n' {
+		w.r.PrioritySpan = span(val, end)
 	}
 	return end
 }

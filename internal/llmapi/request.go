@@ -39,7 +39,11 @@ type Request struct {
 	MaxTokens int // most tokens to generate; 0 when the client did not say
 	N         int // completions asked for, at least 1
 	Answers   int // completions generated: best_of where that is more than N
-	Priority  int
+
+	// Priority is a whole number, PriorityName a text in its place; PrioritySpan is the whole value, absent where there is none or null.
+	Priority     int
+	PriorityName string
+	PrioritySpan Span
 
 	// Parts is the conversation in the order in which the engine's prompt has it, whatever the body's order: tools,
 	// system prompt, template arguments, then messages, prompt or input.
@@ -87,7 +91,7 @@ type section struct {
 	needs    Needs
 }
 
-const nameSalt, nameCacheKey, nameConversation, nameMetadataUser, nameUser, namePrevious, nameCount = 0, 1, 2, 3, 4, 5, 6
+const nameSalt, nameCacheKey, nameConversation, nameMetadataUser, nameUser, namePrevious, namePriority, nameCount = 0, 1, 2, 3, 4, 5, 6, 7
 
 // Scan reads body as a request of that API and fills r. Errors are *SyntaxError (not JSON, not an object, nested
 // deeper than jsontext.DepthMax, not UTF-8) and *FieldError (a field that routing needs has the wrong type). A byte order mark
@@ -128,15 +132,15 @@ func (r *Request) Scan(api API, body []byte) error {
 }
 
 // remembered holds the strings of the scan before, to be used again when they are the same.
-type remembered struct{ model, salt, session, user, conversation, previous string }
+type remembered struct{ model, salt, session, user, conversation, previous, priority string }
 
 func (r *Request) reset(api API) remembered {
-	old := remembered{r.Model, r.CacheSalt, r.Session, r.User, r.Conversation, r.PreviousResponse}
+	old := remembered{r.Model, r.CacheSalt, r.Session, r.User, r.Conversation, r.PreviousResponse, r.PriorityName}
 	parts, scratch := r.Parts[:0], r.scratch[:0]
 	*r = Request{} // zeroed in place: a literal with fields would be built elsewhere and copied
 	r.API, r.Dialect, r.N, r.Prompts = api, api.Dialect(), 1, 1
 	r.Parts, r.scratch = parts, scratch
-	r.ModelSpan, r.StreamOptions, r.Tools = absent, absent, absent
+	r.ModelSpan, r.PrioritySpan, r.StreamOptions, r.Tools = absent, absent, absent, absent
 	return old
 }
 
@@ -150,6 +154,7 @@ func (r *Request) finish(body []byte, start int, old remembered) {
 	r.CacheSalt = name(nameSalt, old.salt)
 	r.Conversation = name(nameConversation, old.conversation)
 	r.PreviousResponse = name(namePrevious, old.previous)
+	r.PriorityName = name(namePriority, old.priority)
 	r.User = cmp.Or(name(nameMetadataUser, old.user), name(nameUser, old.user))
 	r.Session = cmp.Or(name(nameCacheKey, old.session), r.Conversation, r.User)
 	r.MaxTokens = max(0, cmp.Or(r.limits[:]...))

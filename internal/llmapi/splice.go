@@ -3,6 +3,7 @@ package llmapi
 import (
 	"bytes"
 	"slices"
+	"strconv"
 )
 
 // Edit replaces the bytes of Span by Text; an empty span inserts.
@@ -29,14 +30,28 @@ func Splice(body []byte, edits ...Edit) []byte {
 	return append(out, body[at:]...)
 }
 
-// SetModel returns the edit that has a body, which was scanned, ask for that model. Where it names none the name goes to the end: the last of
-// duplicate keys wins, with the engines too.
+// SetModel returns the edit that has a body, which was scanned, ask for that model.
 func (r *Request) SetModel(body []byte, model string) Edit {
-	if r.ModelSpan.Found() {
-		return Edit{r.ModelSpan, []byte(quote(model))}
+	return set(body, r.ModelSpan, "model", quote(model))
+}
+
+// HasPriority says whether the API has a field for a priority, in vLLM and SGLang.
+func (r *Request) HasPriority() bool {
+	return r.API == Chat || r.API == Completions || r.API == Embeddings || r.API == Responses
+}
+
+// SetPriority returns the edit that has a body, which was scanned, say that priority.
+func (r *Request) SetPriority(body []byte, priority int) Edit {
+	return set(body, r.PrioritySpan, "priority", strconv.Itoa(priority))
+}
+
+// set gives a field its value. Where there is none the field goes to the end: the last of duplicate keys wins, with the engines too.
+func set(body []byte, at Span, field, value string) Edit {
+	if at.Found() {
+		return Edit{at, []byte(value)}
 	}
 	end := bytes.LastIndexByte(body, '}')
-	text := `"model":` + quote(model)
+	text := quote(field) + ":" + value
 	if before := bytes.TrimRight(body[:end], " \t\r\n"); before[len(before)-1] != '{' {
 		text = "," + text
 	}

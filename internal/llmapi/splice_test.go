@@ -55,3 +55,39 @@ func TestSeveralEditsInOneSplice(t *testing.T) {
 		t.Fatal(got)
 	}
 }
+
+func TestAPriorityIsWrittenOnceAndNothingElseChanges(t *testing.T) {
+	for _, c := range []struct{ body, want string }{
+		{`{"model":"m","messages":[]}`, `{"model":"m","messages":[],"priority":-1}`},
+		{`{"priority": 7 ,"messages":[],"n":1.0}`, `{"priority": -1 ,"messages":[],"n":1.0}`},
+		{`{"priority":1,"messages":[],"priority":"low"}`, `{"priority":1,"messages":[],"priority":-1}`},
+		{`{"priority":null,"messages":[]}`, `{"priority":null,"messages":[],"priority":-1}`},
+		{"{\n}\n", "{\n\"priority\":-1}\n"},
+	} {
+		var r Request
+		if err := r.Scan(Chat, []byte(c.body)); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(Splice([]byte(c.body), r.SetPriority([]byte(c.body), -1))); got != c.want {
+			t.Errorf("%s: %s, want %s", c.body, got, c.want)
+		}
+	}
+}
+
+func TestAPriorityIsANumberOrAName(t *testing.T) {
+	for body, want := range map[string]Request{
+		`{"priority":-2}`: {Priority: -2}, `{"priority":3.0}`: {Priority: 3}, `{"priority":"batch"}`: {PriorityName: "batch"}, `{"priority":99999999999}`: {Priority: countMax},
+		`{"priority":"b\u0061tch"}`: {PriorityName: "batch"}, `{"priority":[1]}`: {}, `{"priority":1,"priority":"x"}`: {PriorityName: "x"}, `{"priority":"x","priority":1}`: {Priority: 1},
+	} {
+		var r Request
+		if err := r.Scan(Chat, []byte(body)); err != nil || r.Priority != want.Priority || r.PriorityName != want.PriorityName || !r.PrioritySpan.Found() {
+			t.Errorf("%s: %v, %d, %q, %v", body, err, r.Priority, r.PriorityName, r.PrioritySpan)
+		}
+	}
+	var r Request
+	for _, body := range []string{`{}`, `{"priority":null}`, `{"priority":1,"priority":null}`} {
+		if err := r.Scan(Chat, []byte(body)); err != nil || r.PrioritySpan.Found() || r.PriorityName != "" {
+			t.Errorf("%s: %v, %+v", body, err, r.PrioritySpan)
+		}
+	}
+}

@@ -196,6 +196,8 @@ var catalogue = []family{
 		help: "A tenant's requests inside, waiting ones too. Where no keys are asked for there are no tenants."},
 	{name: "warmpath_tenant_tokens_last_minute", kind: kindGauge, unit: "tokens", labels: []string{"tenant"},
 		help: "Tokens of prompts and answers that count against the tenant's limit, those reserved for requests under way included."},
+	{name: "warmpath_tenant_spent_today", kind: kindGauge, unit: "money", labels: []string{"tenant"},
+		help: "Money that counts against the tenant's limit since midnight UTC, at the configured prices, what is reserved for requests under way included. Models without a price cost nothing."},
 	{name: "warmpath_tenant_requests_total", kind: kindCounter, unit: "requests", labels: []string{"tenant"},
 		help: "Requests of a tenant that ran to their end, whatever that was. Those that never ran count for nothing."},
 	{name: "warmpath_tenant_refused_total", kind: kindCounter, unit: "requests", labels: []string{"tenant", "limit"},

@@ -24,6 +24,7 @@ type ClassState struct {
 type TenantState struct {
 	Tenant                     string
 	InFlight, TokensLastMinute int
+	SpentToday                 float64
 	Ran                        uint64
 	Refused                    map[string]uint64 // by limit
 }
@@ -67,6 +68,7 @@ func emitTenants(emit emitter, all []TenantState) {
 			continue
 		}
 		others.InFlight, others.TokensLastMinute, others.Ran = others.InFlight+t.InFlight, others.TokensLastMinute+t.TokensLastMinute, others.Ran+t.Ran
+		others.SpentToday += t.SpentToday
 		for limit, n := range t.Refused {
 			others.Refused[limit] += n
 		}
@@ -79,6 +81,7 @@ func emitTenants(emit emitter, all []TenantState) {
 func emitTenant(emit emitter, t *TenantState) {
 	emit("warmpath_tenant_inflight_requests", float64(t.InFlight), t.Tenant)
 	emit("warmpath_tenant_tokens_last_minute", float64(t.TokensLastMinute), t.Tenant)
+	emit("warmpath_tenant_spent_today", t.SpentToday, t.Tenant)
 	emit("warmpath_tenant_requests_total", float64(t.Ran), t.Tenant)
 	for _, limit := range tenantLimits {
 		emit("warmpath_tenant_refused_total", float64(t.Refused[limit]), t.Tenant, limit)

@@ -66,7 +66,7 @@ var stateFamilies = []string{
 	"warmpath_truth_prompts_differ_total", "warmpath_truth_lost_tokens_total",
 	"warmpath_queue_waiting_requests", "warmpath_queue_waiting_heavy_requests", "warmpath_queue_oldest_seconds", "warmpath_queue_work_seconds",
 	"warmpath_queue_bytes", "warmpath_queue_fill_ratio", "warmpath_queue_requests_total", "warmpath_queue_refused_total",
-	"warmpath_tenant_inflight_requests", "warmpath_tenant_tokens_last_minute", "warmpath_tenant_requests_total", "warmpath_tenant_refused_total",
+	"warmpath_tenant_inflight_requests", "warmpath_tenant_tokens_last_minute", "warmpath_tenant_spent_today", "warmpath_tenant_requests_total", "warmpath_tenant_refused_total",
 }
 
 func newStateCollector(collect func(*State), label func(model string) string) *stateCollector {

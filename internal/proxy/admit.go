@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/admission"
-	"github.com/warmpath/warmpath/internal/choice"
+	"github.com/warmpath/warmpath/internal/bill"
 	"github.com/warmpath/warmpath/internal/flow"
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/outcome"
-	"github.com/warmpath/warmpath/internal/sched"
+	"github.com/warmpath/warmpath/internal/refusal"
 	"github.com/warmpath/warmpath/internal/tenant"
 )
 
@@ -20,6 +20,17 @@ import (
 func (x *exchange) enter() error {
 	if err := x.p.desk.Enter(x.facts.Started, x.in, &x.guest); err != nil {
 		return stranger(x.w, err)
+	}
+	x.facts.Class = x.guest.ClassName
+	return nil
+}
+
+// urge takes what the body says of the request's urgency.
+func (x *exchange) urge() error {
+	r := &x.req
+	p := admission.Priority{Said: x.scanned && r.PrioritySpan.Found(), Class: r.PriorityName, Level: r.Priority}
+	if err := x.p.desk.Ask(&x.guest, p); err != nil {
+		return x.placeFailure(err)
 	}
 	x.facts.Class = x.guest.ClassName
 	return nil
@@ -37,15 +48,16 @@ func stranger(w http.ResponseWriter, err error) *failure {
 // expected is what the request will use of its tenant's limits: its prompt, and its answer as long as it may get or, where it does not say,
 // as such answers are.
 func (x *exchange) expected() tenant.Use {
-	answer := x.want.MaxTokens
+	g, answer := x.p.gate, x.want.MaxTokens
 	if answer == 0 && x.guest.Known && x.want.Generates {
-		answer = x.p.gate.Expect(x.want.Model, x.want.Tenant)
+		answer = g.Expect(x.want.Model, x.want.Tenant)
 	}
-	return tenant.Use{Tokens: x.want.PromptTokens + min(answer, tokensMax)*min(max(1, x.req.N), tokensMax)} // no overflow
+	price, ask := x.p.o.Prices.Of(x.want.Model), bill.Ask{PromptTokens: x.want.PromptTokens, AnswerTokens: answer, Answers: x.req.N}
+	if price.WorkerHour > 0 && x.guest.Limited() {
+		ask.Seconds = g.Seconds(x.want)
+	}
+	return bill.Expected(price, ask)
 }
-
-// tokensMax is more than any answer has.
-const tokensMax = 1 << 30
 
 // admit has a worker chosen and reserved that this request has not tried, as soon as there is one with room.
 func (x *exchange) admit() error {
@@ -89,65 +101,28 @@ func (x *exchange) waiting() *gate.Wait {
 
 // placeFailure shapes why no worker could be chosen.
 func (x *exchange) placeFailure(err error) *failure {
-	var model *sched.ErrNoModel
-	var long *sched.ErrContext
-	var queued *flow.Refusal
-	var limit *tenant.Refusal
-	f := &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, message: err.Error(), retryAfter: time.Second, outcome: outcome.NoWorker}
-	status, kind := choice.Refusal(err)
-	switch {
-	case status == http.StatusServiceUnavailable:
-	case status != 0:
-		f = &failure{status: status, kind: kind, param: "model", message: err.Error(), outcome: outcome.ClientError}
-	case errors.As(err, &model) && x.guest.Known, errors.Is(err, admission.ErrModel): // which models others may use is not told
-		f = &failure{status: http.StatusNotFound, kind: llmapi.KindModel, param: "model", message: "no worker serves the model, or it is not for this key", outcome: outcome.ClientError}
-	case model != nil:
-		f = &failure{status: http.StatusNotFound, kind: llmapi.KindModel, param: "model", message: err.Error(), outcome: outcome.ClientError}
-	case errors.As(err, &long):
-		f = &failure{status: http.StatusBadRequest, kind: llmapi.KindContext, param: "messages", message: err.Error(), outcome: outcome.ClientError}
-	case errors.As(err, &limit):
-		f = &failure{status: http.StatusTooManyRequests, kind: llmapi.KindRateLimit, message: err.Error(), outcome: outcome.ClientError}
-		if x.facts.Refused = limit.Limit; !limit.Never {
-			f.retryAfter = max(limit.After, time.Second)
-		}
-	case errors.As(err, &queued):
-		x.facts.Refused, f.retryAfter = string(queued.Reason), max(queued.After, time.Second)
-		f.kind = x.facts.Refused
-		if x.dialect == llmapi.Anthropic {
-			f.status = statusOverloaded
-		}
-	case x.ctx.Err() != nil:
-		f = &failure{status: statusClientLeft, kind: llmapi.KindUpstream, outcome: outcome.Cancelled, message: context.Cause(x.ctx).Error()}
+	a := refusal.Of(err, x.guest.Known, x.dialect)
+	if a.Outcome == outcome.NoWorker && a.Reason == "" && x.ctx.Err() != nil {
+		return &failure{status: statusClientLeft, kind: llmapi.KindUpstream, outcome: outcome.Cancelled, message: context.Cause(x.ctx).Error()}
 	}
-	return f
+	if a.Reason != "" {
+		x.facts.Refused = a.Reason
+	}
+	return &failure{status: a.Status, kind: a.Kind, param: a.Param, message: a.Message, retryAfter: a.After, outcome: a.Outcome, limit: a.Limit}
 }
-
-// statusOverloaded is Anthropic's for a server that has too much to do.
-const statusOverloaded = 529
 
 // leave settles what the request counted for at the desk.
 func (x *exchange) leave() {
-	f := &x.facts
-	used := tenant.Use{Tokens: f.Usage.PromptTokens + f.Usage.CompletionTokens}
-	if !f.Usage.HasPrompt {
-		used.Tokens = f.PromptTokens + f.Tokens
-	}
-	x.p.desk.End(f.Ended, &x.guest, x.ran(), used)
+	f, d := &x.facts, &x.facts.Decision
+	x.p.desk.End(f.Ended, &x.guest, x.ran(), bill.Used(x.p.o.Prices.Of(f.Model), bill.Use{
+		PromptTokens: f.Usage.PromptTokens, CachedTokens: f.Usage.CachedTokens, CompletionTokens: f.Usage.CompletionTokens, Reported: f.Usage.HasPrompt,
+		CachedReported: f.Usage.HasCached, Seen: f.Tokens, Whole: f.Outcome == outcome.Succeeded, Estimate: f.PromptTokens,
+		Placed: bill.Expectation{PrefillSeconds: d.Cost.Prefill, DecodeSeconds: d.Cost.Decode, UncachedTokens: float64(f.PromptTokens - d.MatchedTokens), OutputTokens: d.OutputTokens}}))
 }
 
-// ran says whether an engine began the request, for all that is known: one that a worker refused has cost nothing, nor has one that failed
-// before a token came of it; what a client left behind was computed.
+// ran says whether an engine began the request.
 func (x *exchange) ran() bool {
-	f := &x.facts
-	switch f.Outcome {
-	case outcome.Succeeded, outcome.Incomplete:
-		return true
-	case outcome.Cancelled:
-		return f.Tries > 0
-	case outcome.Failed:
-		return f.Tokens > 0 || f.Usage.HasPrompt
-	}
-	return false
+	return bill.Ran(x.facts.Outcome, x.facts.Tries, x.facts.Tokens > 0 || x.facts.Usage.HasPrompt)
 }
 
 // giveUp ends a request that no worker answered well: with the last worker's own error reply if there is one, else with what the

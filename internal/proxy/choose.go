@@ -48,7 +48,7 @@ func (x *exchange) choose() error {
 // elsewhere has another model chosen when the one that was chosen failed the request and no byte of an answer has left.
 func (x *exchange) elsewhere(err error) bool {
 	var f *failure
-	if x.pick.Asked == "" || !errors.As(err, &f) || f.kind == llmapi.KindRateLimit || x.sent > 0 || x.ctx.Err() != nil { // a tenant's own limit is no model's fault
+	if x.pick.Asked == "" || !errors.As(err, &f) || f.limit || x.sent > 0 || x.ctx.Err() != nil { // a tenant's own limit is no model's fault
 		return false
 	}
 	why := choice.Failure{Kind: f.kind, Refused: x.facts.Refused != "", Nobody: f.outcome == outcome.NoWorker}

@@ -23,6 +23,7 @@ type failure struct {
 	retryAfter time.Duration
 	outcome    outcome.Outcome
 	class      string // upstream error class, for the log
+	limit      bool   // the tenant's own: another model would be refused alike
 }
 
 func (f *failure) Error() string { return f.message }

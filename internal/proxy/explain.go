@@ -40,7 +40,7 @@ func (p *Proxy) Explain(w http.ResponseWriter, r *http.Request, policy string) *
 func (x *exchange) foresee(o *Outlook, policy string) (err error) {
 	x.api, x.dialect = llmapi.Route(x.r.Method, x.r.URL.Path)
 	x.kind, _ = intake.Way(x.r.URL.Path)
-	for _, step := range []func() error{x.enter, x.read, x.key} {
+	for _, step := range []func() error{x.enter, x.read, x.urge, x.key} {
 		if err := step(); err != nil {
 			return err
 		}

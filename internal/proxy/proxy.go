@@ -29,6 +29,7 @@ import (
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/llmapi"
+	"github.com/warmpath/warmpath/internal/models"
 	"github.com/warmpath/warmpath/internal/outcome"
 	"github.com/warmpath/warmpath/internal/prompt"
 	"github.com/warmpath/warmpath/internal/render"
@@ -52,6 +53,8 @@ type Options struct {
 	SpoolBytes     int64         // a form or raw body beyond it waits in a file; 0: never
 	SpoolDir       string        // where; "" is the system's folder for temporary files
 	CORS           intake.CORS   // pages of other origins that may use the data port
+	Prices         models.Prices // what tenants' requests cost
+	EnginePriority bool          // tell engines that heed one the class as a priority
 }
 
 // DefaultOptions returns the settings of a router that was given none.
@@ -174,6 +177,9 @@ func (x *exchange) walk() error {
 		return err
 	}
 	if err := x.read(); err != nil {
+		return err
+	}
+	if err := x.urge(); err != nil {
 		return err
 	}
 	if err := x.key(); err != nil {

@@ -79,11 +79,8 @@ func (x *exchange) send() error {
 // outgoing is the request as the worker gets it: the client's bytes, save for a splice.
 func (x *exchange) outgoing(a *attempt) *upstream.Request {
 	body := x.body
-	if x.p.o.InjectUsage && x.req.Stream && a.TakesUsageOption && !x.packed {
-		if edits := x.req.InjectUsage(body); edits != nil {
-			body = llmapi.Splice(body, edits...)
-			a.withholds = true
-		}
+	if edits := x.edits(a); edits != nil {
+		body = llmapi.Splice(body, edits...)
 	}
 	h := intake.ToWorker(x.room.sent[:0], x.in, intake.Toward{RequestID: x.facts.ID, Key: a.Key, Rank: a.Rank, KeyIsOurs: x.guest.Known})
 	x.room.sent = h
@@ -98,6 +95,22 @@ func (x *exchange) outgoing(a *attempt) *upstream.Request {
 		out.Reopen, out.BodyReader, out.ContentLength = x.taken.Reader, x.taken.Reader(), x.taken.Size
 	}
 	return out
+}
+
+// edits are what a worker is asked for besides: usage, and its own place for the request.
+func (x *exchange) edits(a *attempt) (edits []llmapi.Edit) {
+	if x.packed || !x.scanned {
+		return nil
+	}
+	if x.p.o.InjectUsage && x.req.Stream && a.TakesUsageOption {
+		edits = x.req.InjectUsage(x.body)
+		a.withholds = edits != nil
+	}
+	level := x.p.desk.Level(&x.guest) * int(a.Urgency)
+	if x.p.o.EnginePriority && x.req.HasPriority() && (a.Urgency == fleet.HighFirst || level != 0 || a.Urgency != 0 && x.req.PrioritySpan.Found()) {
+		edits = append(edits, x.req.SetPriority(x.body, level))
+	}
+	return edits
 }
 
 // lighten lets go of the body once part of an answer is with the client: nobody else will be asked.

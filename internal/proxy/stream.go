@@ -51,6 +51,7 @@ func (x *exchange) stream(ctx context.Context, res *upstream.Response) error {
 	s := streaming{exchange: x, res: res, flush: http.NewResponseController(x.w).Flush}
 	s.headFirst()
 	err := res.Body.Each(s.piece)
+	x.facts.Usage, x.facts.Tokens = x.obs.Usage, x.obs.Tokens // also of one that breaks off: what came of it was computed
 	switch {
 	case s.over != nil:
 		return s.over()
@@ -195,7 +196,7 @@ func (x *exchange) finish(res *upstream.Response, rest []byte) error {
 		x.sent += int64(n)
 	}
 	f := &x.facts
-	f.Usage, f.Tokens = x.obs.Usage, x.obs.Tokens
+	f.Usage, f.Tokens = x.obs.Usage, x.obs.Tokens // what was held back may have told more
 	switch {
 	case x.obs.Err != "" || x.obs.Outcome == "failed":
 		f.Outcome, f.Error = outcome.Failed, "the stream carried an error: "+x.obs.Err

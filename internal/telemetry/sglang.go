@@ -64,6 +64,8 @@ func sglangDetails(ctx context.Context, c *client, info *fleet.Info) (version st
 		KVTokens   int    `json:"max_total_num_tokens"` // of one rank
 		Slots      int    `json:"max_running_requests"` // of all ranks; null: the engine chose
 		Ranks      int    `json:"dp_size"`
+		Priorities bool   `json:"enable_priority_scheduling"`
+		LowFirst   bool   `json:"schedule_low_priority_values_first"`
 		States     []struct {
 			Slots int `json:"effective_max_running_requests_per_dp"`
 		} `json:"internal_states"`
@@ -74,6 +76,12 @@ func sglangDetails(ctx context.Context, c *client, info *fleet.Info) (version st
 		}
 	}
 	info.Path = cmp.Or(path(v.Tokenizer), path(v.Model), info.Path)
+	switch {
+	case v.Priorities && v.LowFirst:
+		info.Urgency = fleet.LowFirst
+	case v.Priorities:
+		info.Urgency = fleet.HighFirst
+	}
 	ranks := max(1, v.Ranks)
 	perRank := v.Slots / ranks
 	if len(v.States) > 0 && v.States[0].Slots > 0 {

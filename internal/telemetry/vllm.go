@@ -1,6 +1,10 @@
 package telemetry
 
-import "context"
+import (
+	"context"
+
+	"github.com/warmpath/warmpath/internal/fleet"
+)
 
 // vllm reads vLLM from V0 to today. Names that changed: gpu_cache_usage_perc became kv_cache_usage_perc, gpu_prefix_cache_* became
 // prefix_cache_*; num_requests_swapped (V0) are requests that wait to get back in. Ranks behind one address are labels engine="0",
@@ -20,9 +24,10 @@ var vllm = map[string]family{
 	"process_start_time_seconds":          processStart,
 }
 
-// The engines that show vLLM's metrics.
+// The engines that show vLLM's metrics. Whether vLLM goes by priorities (--scheduling-policy priority) it tells nowhere; without, its
+// first engine (V0) refuses a priority other than 0, and the one since then passes it over.
 var (
-	vllmEngine      = engine{name: "vllm", usageOption: true, scrape: scrapeVLLM}
+	vllmEngine      = engine{name: "vllm", usageOption: true, urgency: fleet.LowFirst, scrape: scrapeVLLM}
 	simulatedEngine = engine{name: "warmpath", usageOption: true, scrape: scrapeVLLM}
 )
 

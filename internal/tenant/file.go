@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -233,7 +232,7 @@ func (p *parser) tenant(n *yaml.Node, where string) {
 		case "tokens_per_minute":
 			l.TokensPerMinute = p.whole(v, at)
 		case "spend_per_day":
-			l.SpendPerDay = Money(math.Round(p.number(v, at, 0, float64(math.MaxInt64/2/Unit)) * float64(Unit)))
+			l.SpendPerDay = MoneyOf(p.number(v, at, 0, float64(moneyMax/Unit)))
 		default:
 			return false
 		}

@@ -1,7 +1,6 @@
 package tenant
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -20,6 +19,9 @@ type Ticket struct {
 	began    int64 // second of Begin
 }
 
+// LimitSpend is the limit of money, by its setting's name.
+const LimitSpend = "spend_per_day"
+
 // Refusal is which limit keeps a request out.
 type Refusal struct {
 	Limit string // the setting: in_flight, requests_per_minute, tokens_per_minute, spend_per_day
@@ -31,25 +33,14 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.text }
 
-// Stats is one tenant as it stands.
-type Stats struct {
-	Name               string
-	InFlight           int
-	RequestsLastMinute int
-	TokensLastMinute   int   // reserved ones included
-	SpentToday         Money // reserved ones included
-	// Totals since the start. What was reserved and neither given back nor in flight was used, and Exceeded comes to it.
-	Begun, NeverRan            uint64
-	Reserved, Returned, Beyond uint64            // tokens
-	Refused                    map[string]uint64 // by limit
-}
-
 // account is what a tenant has used.
 type account struct {
+	name             string
 	requests, tokens window
 	inFlight         int
 	day              int64 // since 1970, UTC
 	spent            Money
+	held             Money // of it, what is reserved for requests under way
 	last             int64 // second in which something happened
 	stats            Stats
 }
@@ -60,6 +51,7 @@ const secondsPerDay = 24 * 60 * 60
 type Book struct {
 	table    *Table
 	accounts map[string]*account
+	order    []*account // as they first asked
 }
 
 // NewBook opens a book over a table.
@@ -74,6 +66,7 @@ func (b *Book) Replace(now time.Time, t *Table) {
 			delete(b.accounts, name)
 		}
 	}
+	b.order = slices.DeleteFunc(b.order, func(a *account) bool { return b.accounts[a.name] == nil })
 }
 
 // Find tells whose key it is, as Table.Find does.
@@ -105,6 +98,7 @@ func (b *Book) Begin(now time.Time, k *Ticket, who *Tenant, expected Use) error 
 	a.requests.add(a.last, 1)
 	a.tokens.add(a.last, int64(expected.Tokens))
 	a.spent += expected.Money
+	a.held += expected.Money
 	a.stats.Begun++
 	a.stats.Reserved += uint64(expected.Tokens)
 	*k = Ticket{a, expected, a.last}
@@ -114,8 +108,8 @@ func (b *Book) Begin(now time.Time, k *Ticket, who *Tenant, expected Use) error 
 func (b *Book) account(name string) *account {
 	a := b.accounts[name]
 	if a == nil {
-		a = &account{stats: Stats{Refused: map[string]uint64{}}}
-		b.accounts[name] = a
+		a = &account{name: name, stats: Stats{Refused: map[string]uint64{}}}
+		b.accounts[name], b.order = a, append(b.order, a)
 	}
 	return a
 }
@@ -126,7 +120,7 @@ func (a *account) at(second int64) {
 	a.requests.to(a.last)
 	a.tokens.to(a.last)
 	if day := a.last / (24 * 60 * 60); day != a.day {
-		a.day, a.spent = day, 0
+		a.day, a.spent, a.held = day, 0, 0 // what was reserved yesterday is of yesterday
 	}
 }
 
@@ -155,19 +149,30 @@ func (a *account) refuse(now time.Time, l Limits, e Use) *Refusal {
 		}
 	}
 	if l.SpendPerDay > 0 && (a.spent >= l.SpendPerDay || a.spent+e.Money > l.SpendPerDay) {
-		text := fmt.Sprintf("%.4f spent today and %.4f of this request are more than the %.4f a day that this key's owner may spend (limit spend_per_day)",
-			a.spent.Units(), e.Money.Units(), l.SpendPerDay.Units())
-		r := &Refusal{Limit: "spend_per_day", Never: e.Money > l.SpendPerDay, text: text}
-		if !r.Never {
-			r.After = time.Unix((a.day+1)*secondsPerDay, 0).Sub(now)
-		}
-		return r
+		return a.spendRefusal(now, l.SpendPerDay, e.Money)
 	}
 	return nil
 }
 
-// Units is the amount as a number of units.
-func (m Money) Units() float64 { return float64(m) / float64(Unit) }
+// spendRefusal says why a request may not spend so much. What is reserved for requests under way comes back as they end, as far as they do
+// not use it; what is spent, at midnight.
+func (a *account) spendRefusal(now time.Time, most, wants Money) *Refusal {
+	midnight := time.Unix((a.day+1)*secondsPerDay, 0).UTC()
+	r := &Refusal{Limit: LimitSpend, Never: wants > most}
+	begin := fmt.Sprintf("%s spent today (%s of it reserved for requests under way) and %s of this request are more than the %s a day that this key's owner may spend (limit spend_per_day)",
+		a.spent, a.held, wants, most)
+	switch {
+	case r.Never:
+		begin = fmt.Sprintf("the request is expected to cost %s, more than the %s a day that this key's owner may spend (limit spend_per_day)", wants, most)
+	case a.spent-a.held < most && a.spent-a.held+wants <= most:
+		begin += "; it may have room when those are over"
+	default:
+		r.After = midnight.Sub(now)
+		begin += "; the next day begins at " + midnight.Format(time.RFC3339)
+	}
+	r.text = begin
+	return r
+}
 
 // End settles a request: what was reserved is replaced by what was used, to the token. ran says whether an engine began it: a request that
 // was refused, found no worker, timed out in a queue or was malformed never did, and counts for nothing at all. One that was aborted ran,
@@ -193,25 +198,11 @@ func (b *Book) End(now time.Time, k *Ticket, ran bool, used Use) {
 		a.tokens.add(k.began, int64(more))
 		a.stats.Returned += uint64(-more)
 	}
-	if more := used.Money - k.reserved.Money; more > 0 || k.began/secondsPerDay == a.day {
+	today := k.began/secondsPerDay == a.day
+	if today {
+		a.held -= k.reserved.Money
+	}
+	if more := used.Money - k.reserved.Money; more > 0 || today {
 		a.spent += more
 	}
-}
-
-// Stats are all tenants that have used something or may, by name.
-func (b *Book) Stats(now time.Time) []Stats {
-	var all []Stats
-	for name, a := range b.accounts {
-		a.at(now.Unix())
-		s := a.stats
-		s.Name, s.InFlight, s.SpentToday = name, a.inFlight, a.spent
-		s.RequestsLastMinute, s.TokensLastMinute = int(a.requests.sum), int(a.tokens.sum)
-		s.Refused = map[string]uint64{}
-		for limit, n := range a.stats.Refused {
-			s.Refused[limit] = n
-		}
-		all = append(all, s)
-	}
-	slices.SortFunc(all, func(a, b Stats) int { return cmp.Compare(a.Name, b.Name) })
-	return all
 }

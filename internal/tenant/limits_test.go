@@ -3,6 +3,7 @@ package tenant
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 )
@@ -11,6 +12,12 @@ import (
 func limited(t testing.TB, limits string) (*Book, *Tenant) {
 	all := table(t, "tenants: [{name: K, keys: [$1], "+limits+"}]", fresh(1))
 	return NewBook(all), all.Named("K")
+}
+
+// now is the only tenant as it stands.
+func now(b *Book, at time.Time) Stats {
+	all, _ := b.Stats(at, 0, 1)
+	return all[0]
 }
 
 func refusal(t *testing.T, err error) *Refusal {
@@ -88,7 +95,7 @@ func TestRTL02WhatNeverRanCostsNothing(t *testing.T) {
 		}
 		b.End(later, k, true, use)
 	}
-	s := b.Stats(later)[0]
+	s := now(b, later)
 	if s.Begun != 20 || s.NeverRan != 10 || s.Returned != 10_000 || s.Reserved != 20_000 || s.InFlight != 0 || s.Refused["in_flight"] != 10 || s.RequestsLastMinute != 5 || s.SpentToday != 5*Unit {
 		t.Errorf("%+v", s)
 	}
@@ -103,7 +110,7 @@ func TestAbortsAndStreamsAreSettledByWhatTheyUsed(t *testing.T) {
 		}
 		b.End(noon.Add(time.Second), k, true, Use{Tokens: used})
 	}
-	s := b.Stats(noon.Add(time.Second))[0]
+	s := now(b, noon.Add(time.Second))
 	if s.TokensLastMinute != 260 || s.Returned != 190 || s.Beyond != 150 || s.RequestsLastMinute != 3 {
 		t.Errorf("%+v", s)
 	}
@@ -121,21 +128,104 @@ func TestSpendingIsCountedByTheDayAndToTheLastBillionth(t *testing.T) {
 		}
 	}
 	r := refusal(t, b.Begin(noon, &Ticket{}, who, Use{Money: 1}))
-	if r.Limit != "spend_per_day" || r.After != 12*time.Hour {
-		t.Errorf("%+v", r)
+	if r.Limit != "spend_per_day" || r.After != 0 || r.Never || !strings.Contains(r.text, "0.000001 spent today (0.000001 of it reserved") {
+		t.Errorf("what is reserved may come back soon: %+v", r)
 	}
 	if r := refusal(t, b.Begin(noon, &Ticket{}, who, Use{})); r.Limit != "spend_per_day" {
 		t.Errorf("a request of unknown price: %+v", r)
 	}
+	if r := refusal(t, b.Begin(noon, &Ticket{}, who, Use{Money: 1001})); !r.Never || r.After != 0 {
+		t.Errorf("more than a day's alone: %+v", r)
+	}
+	for i := 3; i < len(tickets); i++ {
+		b.End(noon, &tickets[i], true, Use{Money: 100})
+	}
+	if r := refusal(t, b.Begin(noon, &Ticket{}, who, Use{Money: 400})); r.After != 12*time.Hour || !strings.Contains(r.text, "begins at 2027-03-02T00:00:00Z") {
+		t.Errorf("what is spent does not come back: %+v", r)
+	}
 	b.End(noon, &tickets[0], true, Use{Money: 40})
-	if s := b.Stats(noon)[0]; s.SpentToday != 940 {
+	if s := now(b, noon); s.SpentToday != 940 {
 		t.Errorf("%d spent, want 940", s.SpentToday)
 	}
 	tomorrow := noon.Add(12 * time.Hour)
 	b.End(tomorrow, &tickets[1], true, Use{Money: 30}) // of yesterday's 100, some are given back there
 	b.End(tomorrow, &tickets[2], true, Use{Money: 130})
-	if s := b.Stats(tomorrow)[0]; s.SpentToday != 30 {
+	if s := now(b, tomorrow); s.SpentToday != 30 {
 		t.Errorf("%d spent on the next day, want what went beyond yesterday's", s.SpentToday)
+	}
+}
+
+func TestWhatWasSpentTodayIsTakenBackAfterARestartAndNothingElse(t *testing.T) {
+	b, who := limited(t, "spend_per_day: 1")
+	var k Ticket
+	if err := b.Begin(noon, &k, who, Use{Money: Unit / 2}); err != nil {
+		t.Fatal(err)
+	}
+	b.End(noon, &k, true, Use{Money: Unit / 4})
+	kept := b.Spent(noon)
+	if kept.Day != "2027-03-01" || kept.Money["K"] != Unit/4 || len(kept.Money) != 1 {
+		t.Errorf("%+v", kept)
+	}
+	kept.Money["gone"], kept.Money["odd"] = Unit, -5
+	for after, want := range map[time.Duration]Money{time.Hour: Unit / 4, 12 * time.Hour: 0} {
+		again := NewBook(b.table)
+		again.Restore(noon.Add(after), kept)
+		spent := Money(0)
+		if len(again.order) > 0 {
+			spent = now(again, noon.Add(after)).SpentToday
+		}
+		if spent != want || len(again.order) > 1 {
+			t.Errorf("after %v: %v of %d tenants, want %v", after, spent, len(again.order), want)
+		}
+		if err := again.Begin(noon.Add(after), &Ticket{}, who, Use{Money: Unit - want + 1}); err == nil {
+			t.Errorf("after %v: more than is left passes", after)
+		}
+	}
+}
+
+func TestAccountsAreToldAFewAtATimeInAnOrderThatStays(t *testing.T) {
+	text := "tenants:\n"
+	for i := range 10 {
+		text += fmt.Sprintf("  - {name: t%d, keys: [%q]}\n", i, digestOf(fresh(uint64(i))))
+	}
+	all, err := Parse("tenants.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := NewBook(all)
+	for i := range 10 {
+		if err := b.Begin(noon, &Ticket{}, all.Named(fmt.Sprint("t", (i+7)%10)), Use{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names, from := "", 0
+	for {
+		var some []Stats
+		if some, from = b.Stats(noon, from, 3); len(some) > 3 {
+			t.Fatal(len(some))
+		}
+		for _, s := range some {
+			names += s.Name
+		}
+		if from == 0 {
+			break
+		}
+	}
+	if names != "t7t8t9t0t1t2t3t4t5t6" {
+		t.Error(names)
+	}
+}
+
+func TestAmountsAreWrittenSoThatTheyCanBeTold(t *testing.T) {
+	for m, want := range map[Money]string{0: "0.0000", Unit: "1.0000", 1: "0.000000001", Unit / 4: "0.2500", 12345678901: "12.345678901"} {
+		if m.String() != want {
+			t.Errorf("%d: %s, want %s", int64(m), m, want)
+		}
+	}
+	for units, want := range map[float64]Money{-1: 0, 1e-9: 1, 4e-10: 0, 2.5: 5 * Unit / 2, 1e300: moneyMax} {
+		if got := MoneyOf(units); got != want {
+			t.Errorf("%v: %d", units, got)
+		}
 	}
 }
 

@@ -42,12 +42,6 @@ type Limits struct {
 	SpendPerDay       Money // from midnight to midnight, UTC
 }
 
-// Money is billionths of whatever unit prices are written in: whole numbers, so that sums are exact. A token may cost less than a millionth.
-type Money int64
-
-// Unit is one unit of money.
-const Unit Money = 1e9
-
 // key is what is known of one API key.
 type key struct {
 	digest  Digest
@@ -68,13 +62,7 @@ var (
 	ErrKey   = errors.New("the API key is not valid")
 )
 
-// Open is the table of a router that asks nobody who they are: all are one tenant without limits.
-func Open() *Table {
-	all := &Tenant{Weight: 1}
-	return &Table{tenants: map[string]*Tenant{"": all}, anonymous: all}
-}
-
-// Find tells whose key it is; "" is none. In an open table every key will do, since it may be meant for the engine.
+// Find tells whose key it is; "" is none. In a table without any key, which is of somebody anonymous, every key will do: it is passed over.
 //
 // It looks up the key's digest, so that the time it takes says nothing of how many characters of a guess are right: whoever can choose a
 // key cannot choose its digest.
