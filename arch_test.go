@@ -56,9 +56,10 @@ var rooms = map[string][]string{
 	"checkup":    {"fleet", "llmapi", "telemetry", "upstream", "header"},
 	"dialog":     {"llmapi", "prompt", "prefix"},
 	"prompt":     {"llmapi", "prefix", "tokenizer"},
-	"sched":      {"fleet", "prefix", "cost", "llmapi"},
+	"sched":      {"fleet", "prefix", "cost", "llmapi", "room"},
 	"engine":     {"cost", "llmapi", "prompt", "prefix", "metrics", "dialog"},
-	"line":       {"flow", "sched"},
+	"facts":      {"choice", "gate", "llmapi", "outcome", "prefix", "sched"},
+	"line":       {"flow", "sched", "fleet", "heavy"},
 	"forecast":   {"cost", "llmapi", "sched", "sketch"},
 	"usher":      {"line", "pools", "sched", "cost", "fleet", "llmapi"},
 	"gate":       {"forecast", "sched", "flow", "line", "usher", "pools", "llmapi", "prefix", "cost", "fleet", "upstream", "life"},
@@ -76,22 +77,33 @@ var rooms = map[string][]string{
 	"outcome":    {"fleet"},
 	"complaint":  {"header", "upstream"},
 	"exact":      {"render", "prompt", "prefix", "kvindex", "sched", "fleet"},
-	"proxy":      {"admission", "bill", "refusal", "choice", "complaint", "models", "outcome", "refer", "flow", "tenant", "exact", "render", "gate", "sched", "prompt", "prefix", "llmapi", "fleet", "upstream", "intake", "header", "life"},
+	"proxy":      {"facts", "admission", "bill", "refusal", "choice", "complaint", "models", "outcome", "refer", "flow", "tenant", "exact", "render", "gate", "sched", "prompt", "prefix", "llmapi", "fleet", "upstream", "intake", "header", "life"},
 	"bench":      {"gate", "sched", "prompt", "prefix", "llmapi", "fleet", "cost", "upstream"},
 	"traces":     {"prefix", "declog", "fleet", "cost", "github.com/klauspost/compress/"},
 	"evict":      {},
+	"heavy":      {},
+	"room":       {"fleet", "cost"},
 	"sketch":     {},
 	"lineup":     {"cost"},
-	"sim":        {"forecast", "engine", "evict", "sketch", "line", "flow", "lineup", "usher", "pools", "sched", "prefix", "cost", "fleet", "traces"},
+	"sim":        {"forecast", "engine", "evict", "sketch", "line", "flow", "lineup", "usher", "pools", "sched", "prefix", "cost", "fleet", "traces", "room"},
 	"sweep":      {"sim", "lineup"},
 	"report":     {"sweep", "sim", "lineup"},
 	"contest":    {"sweep", "sim", "lineup", "traces", "sched"},
-	"crowd":      {"sim", "lineup", "traces", "flow", "pools"},
-	"config":     {"fleet", "sched", "flow", "pools", "models", "prefix", "kvindex", "zmtp", "upstream", "telemetry", "declog", "go.yaml.in/yaml/v3"},
+	"crowd":      {"sim", "lineup", "traces", "flow", "pools", "heavy"},
+	"filewatch":  {},
+	"mint":       {},
+	"certs":      {"filewatch"},
+	"guard":      {"tenant"},
+	"spelling":   {},
+	"roster":     {},
+	"kube":       {"go.yaml.in/yaml/v3"},
+	"kubefake":   {},
+	"discovery":  {"kube", "golang.org/x/net/dns/dnsmessage"},
+	"config":     {"spelling", "fleet", "certs", "guard", "sched", "flow", "pools", "models", "prefix", "kvindex", "zmtp", "upstream", "telemetry", "discovery", "declog", "go.yaml.in/yaml/v3", "heavy", "room"},
 }
 
 // pure are the rooms and files that decide: no goroutine, socket, clock or global random source.
-var pure = []string{"internal/fleet/", "internal/llmapi/", "internal/jsontext/", "internal/dialog/", "internal/prompt/", "internal/words/", "internal/joins/", "internal/tokenizer/", "internal/pyvalue/", "internal/jinjalex/", "internal/jinjalib/", "internal/jinja/", "internal/template/", "internal/chat/", "internal/prefix/", "internal/kvindex/", "internal/cost/", "internal/sched/", "internal/engine/step.go", "internal/engine/stretch.go", "internal/engine/blocks.go", "internal/engine/tier.go", "internal/kvevent/", "internal/truth/", "internal/pools/", "internal/models/", "internal/flow/", "internal/line/", "internal/forecast/", "internal/usher/", "internal/evict/", "internal/sketch/", "internal/tenant/", "internal/bill/"}
+var pure = []string{"internal/fleet/", "internal/llmapi/", "internal/jsontext/", "internal/dialog/", "internal/prompt/", "internal/words/", "internal/joins/", "internal/tokenizer/", "internal/pyvalue/", "internal/jinjalex/", "internal/jinjalib/", "internal/jinja/", "internal/template/", "internal/chat/", "internal/prefix/", "internal/kvindex/", "internal/cost/", "internal/sched/", "internal/engine/step.go", "internal/engine/stretch.go", "internal/engine/blocks.go", "internal/engine/tier.go", "internal/kvevent/", "internal/truth/", "internal/pools/", "internal/models/", "internal/flow/", "internal/line/", "internal/heavy/", "internal/room/", "internal/forecast/", "internal/usher/", "internal/evict/", "internal/sketch/", "internal/tenant/", "internal/bill/", "internal/roster/"}
 
 // impure are the imports that pure code may not have, and impureCalls the functions of packages it may otherwise use.
 var (
