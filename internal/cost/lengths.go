@@ -88,41 +88,55 @@ func (a *Asking) keys() (keys [4]outputKey, n int) {
 // The buckets of a spread: every length below lengthExact has its own, from there on each power of two has lengthParts. The last one
 // begins near a million tokens.
 const (
-	lengthParts   = 4
-	lengthExact   = 2 * lengthParts
-	lengthBuckets = lengthExact + 17*lengthParts
+	lengthPartBits = 2
+	lengthParts    = 1 << lengthPartBits
+	lengthExact    = 2 * lengthParts
+	lengthBuckets  = lengthExact + 17*lengthParts
 	// lengthScaleMax is the weight of one answer at which all are scaled down.
 	lengthScaleMax = 1e6
 )
 
-// spread counts answers by length, and forgets as outputMemory says: each new one weighs more, in place of all others weighing less.
+// spread counts answers by length, and forgets as spreadMemory says: each new one weighs more, in place of all others weighing less. Where
+// the answers of a bucket lie in it is told by their sum: without, quantiles of narrow distributions would be off by a bucket's width.
 type spread struct {
-	counts    [lengthBuckets]float32
-	n, weight float32 // weight is of the latest
+	counts    [lengthBuckets]struct{ n, sum float64 }
+	n, weight float64 // weight is of the latest
 }
 
 func (s *spread) add(tokens int) {
-	s.weight = max(1, s.weight*(1+1/outputMemory))
+	s.weight = max(1, s.weight*(1+1/spreadMemory))
 	if s.weight > lengthScaleMax {
 		for i := range s.counts {
-			s.counts[i] /= s.weight
+			s.counts[i].n /= s.weight
+			s.counts[i].sum /= s.weight
 		}
 		s.n /= s.weight
 		s.weight = 1
 	}
-	s.counts[lengthBucket(tokens)] += s.weight
+	in := &s.counts[lengthBucket(tokens)]
+	in.n += s.weight
+	in.sum += s.weight * float64(tokens)
 	s.n += s.weight
 }
 
-// into shrinks s to the distribution that mix is, with weight n/(n+outputShrink), n in answers as heavy as the latest.
+// spreadShrink is how many answers it takes until half of a distribution is a tenant's, a shape's or a model's own. With as many as a mean
+// takes, what narrow distributions borrow would for good be more than a tenth above their longest answers.
+const spreadShrink = 8.0
+
+// spreadMemory is how many answers a distribution remembers: more than a mean, since its tail has few of them.
+const spreadMemory = 1000.0
+
+// into shrinks s to the distribution that mix is, with weight n/(n+spreadShrink), n in answers as heavy as the latest.
 func (s *spread) into(mix *distribution) {
 	if s.n == 0 {
 		return
 	}
-	prior := outputShrink * float64(s.weight)
-	scale := 1 / (float64(s.n) + prior)
+	prior := spreadShrink * s.weight
+	scale := 1 / (s.n + prior)
 	for i := range mix {
-		mix[i] = (float64(s.counts[i]) + prior*mix[i]) * scale
+		m := &mix[i]
+		m.share = (s.counts[i].n + prior*m.share) * scale
+		m.sum = (s.counts[i].sum + prior*m.sum) * scale
 	}
 }
 
@@ -131,8 +145,8 @@ func lengthBucket(tokens int) int {
 		return max(tokens, 0)
 	}
 	octave := bits.Len(uint(tokens)) - 1
-	part := tokens >> (octave - 2) & (lengthParts - 1)
-	return min(lengthExact+(octave-3)*lengthParts+part, lengthBuckets-1)
+	part := tokens >> (octave - lengthPartBits) & (lengthParts - 1)
+	return min(lengthExact+(octave-lengthPartBits-1)*lengthParts+part, lengthBuckets-1)
 }
 
 // lengthFrom is the least length in a bucket.
@@ -140,12 +154,15 @@ func lengthFrom(bucket int) float64 {
 	if bucket < lengthExact {
 		return float64(bucket)
 	}
-	octave, part := (bucket-lengthExact)/lengthParts+3, (bucket-lengthExact)%lengthParts
-	return float64(int(lengthParts+part) << (octave - 2))
+	octave, part := (bucket-lengthExact)/lengthParts+lengthPartBits+1, (bucket-lengthExact)%lengthParts
+	return float64(int(lengthParts+part) << (octave - lengthPartBits))
 }
 
-// distribution is the probability of each bucket.
-type distribution [lengthBuckets]float64
+// lengthUpTo is the greatest length in a bucket.
+func lengthUpTo(bucket int) float64 { return lengthFrom(bucket+1) - 1 }
+
+// distribution is the probability of each bucket, and that times the mean length in it.
+type distribution [lengthBuckets]struct{ share, sum float64 }
 
 // lengthPrior is what answers are like before any was seen: lognormal, as published chat traces are, with mean outputStartTokens.
 var lengthPrior = lognormal(outputStartTokens, 1)
@@ -159,23 +176,24 @@ func lognormal(mean, sigma float64) (d distribution) {
 		if i+1 < len(d) {
 			upTo = below(lengthFrom(i + 1))
 		}
-		d[i], last = upTo-last, upTo
+		d[i].share, last = upTo-last, upTo
+		d[i].sum = d[i].share * (lengthFrom(i) + lengthUpTo(i)) / 2
 	}
-	d[1] += d[0] // no answer has no tokens
-	d[0] = 0
+	d[1].share += d[0].share // no answer has no tokens
+	d[1].sum = d[1].share
+	d[0].share = 0
 	return d
 }
 
 // lengths reads a distribution, answers cut at maxTokens (0: not).
 func (d *distribution) lengths(maxTokens, answers int) Lengths {
-	cut := math.Inf(1)
+	cut := math.MaxFloat64
 	if maxTokens > 0 {
 		cut = float64(maxTokens)
 	}
 	l := Lengths{P50: min(d.quantile(0.5), cut), P90: min(d.quantile(0.9), cut)}
-	for i, p := range d {
-		from := lengthFrom(i)
-		l.Mean += p * min(cut, (from+lengthUpTo(i))/2)
+	for _, m := range d {
+		l.Mean += min(m.share*cut, m.sum)
 	}
 	l.Mean = max(l.Mean, 1)
 	l.Longest = l.Mean
@@ -186,18 +204,21 @@ func (d *distribution) lengths(maxTokens, answers int) Lengths {
 	return l
 }
 
-// quantile is the length that a share of p of the answers does not exceed, at least 1.
+// lengthGrain is the part of a token to which quantiles are told: answers that are all of one length must not seem longer than that by a
+// rounding error.
+const lengthGrain = 1 << 10
+
+// quantile is the length that a share of p of the answers does not exceed, at least 1. Those of a bucket are taken to lie evenly around
+// their mean, as far as the bucket has room to both sides.
 func (d *distribution) quantile(p float64) float64 {
 	left := p
-	for i, share := range d {
-		if left -= share; left > 0 {
+	for i, m := range d {
+		if left -= m.share; left > 0 {
 			continue
 		}
-		from := lengthFrom(i)
-		return max(1, from+(1+left/share)*(lengthUpTo(i)-from))
+		mean := m.sum / m.share
+		around := max(0, min(mean-lengthFrom(i), lengthUpTo(i)-mean))
+		return max(1, math.Round((mean+around*(1+2*left/m.share))*lengthGrain)/lengthGrain)
 	}
 	return lengthUpTo(lengthBuckets - 1)
 }
-
-// lengthUpTo is the greatest length in a bucket.
-func lengthUpTo(bucket int) float64 { return lengthFrom(bucket+1) - 1 }

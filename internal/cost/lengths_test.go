@@ -118,6 +118,23 @@ func TestAShapeIsToldFromOthersOfTheSameTenant(t *testing.T) {
 	}
 }
 
+func TestWhatANarrowDistributionBorrowsDoesNotWidenIt(t *testing.T) {
+	o := NewOutputs(0)
+	r := source(t, 35)
+	long, narrow := Asking{Model: "m", Tenant: "long"}, Asking{Model: "m", Tenant: "narrow"}
+	for range 3000 {
+		o.LearnShaped(long, 900+r.IntN(800))
+		o.LearnShaped(narrow, 165+r.IntN(110))
+	}
+	var all []answered
+	for range 2000 {
+		all = append(all, answered{output: 165 + r.IntN(110)})
+	}
+	if p50, p90 := covered(o, all, func(answered) Asking { return narrow }); math.Abs(p50-0.5) > 0.03 || math.Abs(p90-0.9) > 0.03 {
+		t.Errorf("P50 covers %.1f %%, P90 %.1f %%", 100*p50, 100*p90)
+	}
+}
+
 func TestTheLongestOfManyAnswersIsLongerThanOne(t *testing.T) {
 	o := NewOutputs(0)
 	r := source(t, 33)
@@ -142,8 +159,8 @@ func TestBucketsHoldWhatTheyAreSaidTo(t *testing.T) {
 		}
 	}
 	sum := 0.0
-	for _, p := range lengthPrior {
-		sum += p
+	for _, m := range lengthPrior {
+		sum += m.share
 	}
 	if l := lengthPrior.lengths(0, 1); math.Abs(sum-1) > 1e-9 || math.Abs(l.Mean-outputStartTokens) > 8 {
 		t.Errorf("the prior sums to %v: %+v", sum, l)
@@ -155,7 +172,7 @@ func TestASpreadThatLearnsForEverStaysOne(t *testing.T) {
 	for range 20_000 {
 		s.add(100)
 	}
-	for range int(4 * outputMemory) {
+	for range int(4 * spreadMemory) {
 		s.add(7)
 	}
 	mix := lengthPrior

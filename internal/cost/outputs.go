@@ -40,7 +40,7 @@ type outputEntry struct {
 // mean is a running mean that forgets: after outputMemory samples each new one counts 1/outputMemory.
 type mean struct{ n, value float64 }
 
-// NewOutputs returns an estimator that tells at most entriesMax models, tenants and shapes of theirs apart, some 450 bytes each; 0 means 4096.
+// NewOutputs returns an estimator that tells at most entriesMax models, tenants and shapes of theirs apart, some 1,400 bytes each; 0 means 4096.
 func NewOutputs(entriesMax int) *Outputs {
 	if entriesMax <= 0 {
 		entriesMax = 4096
