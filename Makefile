@@ -15,7 +15,7 @@ MICRO   ?= .
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts prove-queue prove-policy unit e2e e2e-page e2e-vllm exact templates test release lint-packaging bench bench-peers profile microbench check generate
+.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts prove-queue prove-cost prove-policy unit e2e e2e-page e2e-vllm exact templates test release lint-packaging bench bench-peers profile microbench check generate
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,10 +26,10 @@ build: ## the static binary, bin/warmpath
 demo: build ## four policies on an embedded fleet, side by side (DEMO="--keep", DEMO="--json")
 	@bin/warmpath demo $(DEMO)
 
-prove: build ## the product's promises on simulated workers, pass or FAIL each (PROVE="--json"); also prove-fallback, -load, -unlike, -errors, -counts, -queue
+prove: build ## the product's promises on simulated workers, pass or FAIL each (PROVE="--json"); also prove-fallback, -load, -unlike, -errors, -counts, -queue, -cost
 	@bin/warmpath prove $(PROVE)
 
-prove-fallback prove-load prove-unlike prove-errors prove-counts prove-queue: build
+prove-fallback prove-load prove-unlike prove-errors prove-counts prove-queue prove-cost: build
 	@bin/warmpath prove $(@:prove-%=%) $(PROVE)
 
 prove-policy: build ## the default policy against all others by replays, pass or FAIL (TRACES=folder, PROVE="--half even --quick"); some 20 minutes
