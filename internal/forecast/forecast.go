@@ -63,22 +63,21 @@ func (b *Book) Work(req *sched.Request) cost.Work {
 
 // Expect is what a request will take on the worker of a decision; reserved says that it is among those that the worker owes already.
 func (b *Book) Expect(now time.Time, d *sched.Decision, req *sched.Request, reserved bool) Forecast {
-	f := Forecast{asking: Asking(req), prompts: max(req.Prompts, 1)}
 	load, k := d.Worker.Load(now), b.costs.Of(d.Worker).Constants()
 	if reserved {
 		load.InFlight--
 		load.ContextTokens -= req.PromptTokens
 	}
-	work := b.Work(req)
-	work.CachedTokens = d.MatchedTokens
-	f.Estimate = work.On(cost.ConditionsAt(d.Worker, k, load, float64(req.PromptTokens)))
-	f.alone = work.On(cost.Conditions{Constants: k}).PrefillSeconds
-	f.Money, f.Priced = b.Money(req.Model, f.Estimate)
-	return f
+	return b.Under(cost.ConditionsAt(d.Worker, k, load, float64(req.PromptTokens)), d.MatchedTokens, req)
 }
 
-// Money is what an estimate comes to for a model; false: it has no price.
-func (b *Book) Money(model string, e cost.Estimate) (money float64, priced bool) {
-	p := b.price(model)
-	return p.Expected(e), p != (cost.Price{})
+// Under is what a request will take where conditions are such and so many tokens of its prompt are cached.
+func (b *Book) Under(there cost.Conditions, cachedTokens int, req *sched.Request) Forecast {
+	work := b.Work(req)
+	work.CachedTokens = cachedTokens
+	price := b.price(req.Model)
+	f := Forecast{Estimate: work.On(there), asking: Asking(req), prompts: max(req.Prompts, 1), Priced: price != (cost.Price{})}
+	f.alone = work.On(cost.Conditions{Constants: there.Constants}).PrefillSeconds
+	f.Money = price.Expected(f.Estimate)
+	return f
 }

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"github.com/warmpath/warmpath/internal/forecast"
 	"github.com/warmpath/warmpath/internal/line"
 	"github.com/warmpath/warmpath/internal/sched"
 )
@@ -8,7 +9,9 @@ import (
 // Outlook is what would become of a request that came now.
 type Outlook struct {
 	line.Outlook
-	Pool Pool // that it would go to, or wait for
+	Pool     Pool // that it would go to, or wait for
+	Forecast forecast.Forecast
+	Pools    []PoolForecast // each of them that could serve it; none where there are none
 }
 
 // Outlook is what Enter would do with a request that came now. Nothing is reserved, pushed, counted or learned, and w is left as it is. policy
@@ -24,6 +27,7 @@ func (g *Gate) Outlook(req sched.Request, w *Wait, policy string) (o Outlook, er
 		defer g.sched.SetPolicy(inForce)
 	}
 	now := g.now()
+	defer func() { g.foretell(now, &o, &req) }()
 	ask := &Wait{Guest: w.Ask()}
 	ask.Request, ask.Owner = &req, ask
 	if g.queue == nil {

@@ -19,11 +19,15 @@ func (a *Attempt) Explain() string {
 	return string(line)
 }
 
-// Cost is what a request of so many prompt tokens is expected to take there, and how long it waited, as one line of JSON.
-func (a *Attempt) Cost(promptTokens int, waited time.Duration) string {
-	d := &a.Decision
-	return fmt.Sprintf(`{"prompt_tokens":%d,"cached_tokens":%d,"output_tokens":%.0f,"prefill_seconds":%.4g,"decode_seconds":%.4g,"waited_seconds":%.4g}`,
-		promptTokens, d.MatchedTokens, d.OutputTokens, d.Cost.Prefill, d.Cost.Decode, waited.Seconds())
+// Cost is what a request is expected to take there, and how long it waited, as one line of JSON.
+func (a *Attempt) Cost(waited time.Duration) string {
+	f, money := &a.Forecast, ""
+	if f.Priced {
+		money = fmt.Sprintf(`"money":%.6g,`, f.Money)
+	}
+	return fmt.Sprintf(`{"prompt_tokens":%d,"cached_tokens":%d,"output_tokens":%.0f,"output_tokens_p50":%.0f,"output_tokens_p90":%.0f,"prefill_seconds":%.4g,"decode_seconds":%.4g,`+
+		`"engine_seconds":%.4g,"kv_tokens_peak":%d,%s"waited_seconds":%.4g}`, f.PromptTokens, f.CachedTokens, f.OutputTokens, f.OutputP50, f.OutputP90, f.PrefillSeconds, f.DecodeSeconds,
+		f.EngineSeconds, f.KVTokensPeak, money, waited.Seconds())
 }
 
 // Expect is how many tokens an answer has that says no limit, by the model's and the tenant's others.

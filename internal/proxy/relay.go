@@ -66,7 +66,7 @@ func (x *exchange) writeHead(res *upstream.Response, named bool) {
 		}
 	}
 	if (x.guest.Known || x.p.o.ExplainHeaders) && x.in.Get(headerCost) == "1" {
-		x.room.answer.Add(headerCost, x.try.Cost(x.want.PromptTokens, x.facts.Waited))
+		x.room.answer.Add(headerCost, x.try.Cost(x.facts.Waited))
 	}
 	x.down.WriteFields(res.Status, x.room.answer)
 	x.flushed = true
