@@ -89,7 +89,6 @@ var rooms = map[string][]string{
 	"sweep":      {"sim", "lineup"},
 	"report":     {"sweep", "sim", "lineup"},
 	"contest":    {"sweep", "sim", "lineup", "traces", "sched"},
-	"reckoning":  {"forecast", "lineup", "sim", "traces"},
 	"crowd":      {"sim", "lineup", "traces", "flow", "pools", "heavy"},
 	"filewatch":  {},
 	"mint":       {},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/flow"
+	"github.com/warmpath/warmpath/internal/heavy"
 	"github.com/warmpath/warmpath/internal/lineup"
 	"github.com/warmpath/warmpath/internal/sim"
 	"github.com/warmpath/warmpath/internal/traces"
@@ -90,7 +91,7 @@ func (s *show) plain() *sim.Queue {
 	for i := range q.Classes {
 		q.Classes[i].Order = flow.FirstCome
 	}
-	q.Heavy, q.Alike = flow.HeavyRule{Seconds: 1e6, LanesMax: 1}, true
+	q.Heavy, q.Alike = heavy.Rule{Seconds: 1e6}, true
 	return &q
 }
 

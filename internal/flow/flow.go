@@ -65,6 +65,9 @@ type Options struct {
 	// TenantRoom bounds what one tenant may hold of the queue: this many times what is still free of it. A tenant alone gets
 	// TenantRoom/(1+TenantRoom) of it, and there is always room for one that comes later (dynamic thresholds, Choudhury and Hahne 1998).
 	TenantRoom float64
+	// Ahead is how much engine time, by weight, a tenant who asked for less than its share may have before its turn: what it asks for
+	// comes in lots, and its share is that of a time longer than one of them.
+	Ahead time.Duration
 	// SizeMultiple is for how long a request may be overtaken by its tenant's shorter ones, in multiples of its own predicted prefill.
 	SizeMultiple float64
 	// AgeAfter is how long a class may get nothing before AgedShare of what those above it get, in engine time, is its own.
@@ -86,7 +89,7 @@ func DefaultOptions() Options {
 			{Name: "batch", Order: Shortest, WaitMax: time.Hour, Ceiling: 0.8, ShedFrom: 0.5, Preemptible: true},
 		},
 		RequestsMax: 10_000, BytesMax: 512 << 20, SecondsMax: 600, LinesMax: 1024, AccountsMax: 4096,
-		TenantRoom: 8, SizeMultiple: 10, AgeAfter: 10 * time.Second, AgedShare: 0.05,
+		TenantRoom: 8, Ahead: 5 * time.Second, SizeMultiple: 10, AgeAfter: 10 * time.Second, AgedShare: 0.05,
 		PreemptTimesMax: 2, ForgetAfter: time.Minute,
 	}
 }
@@ -123,7 +126,7 @@ func (o *Options) Check() error {
 	}{
 		{"requests_max", float64(o.RequestsMax), 1}, {"bytes_max", float64(o.BytesMax), 1}, {"seconds_max", o.SecondsMax, 0.001},
 		{"lines_max", float64(o.LinesMax), 1}, {"accounts_max", float64(o.AccountsMax), 1}, {"tenant_room", o.TenantRoom, 0.01},
-		{"size_multiple", o.SizeMultiple, 0}, {"age_after", o.AgeAfter.Seconds(), 0}, {"aged_share", o.AgedShare, 0},
+		{"ahead", o.Ahead.Seconds(), 0}, {"size_multiple", o.SizeMultiple, 0}, {"age_after", o.AgeAfter.Seconds(), 0}, {"aged_share", o.AgedShare, 0},
 		{"preempted_max", float64(o.PreemptTimesMax), 0}, {"forget_after", o.ForgetAfter.Seconds(), 0},
 	} {
 		if !(n.value >= n.least) || math.IsInf(n.value, 0) {
@@ -135,13 +138,14 @@ func (o *Options) Check() error {
 
 // Queue holds those who wait, and remembers for a while who was served.
 type Queue struct {
-	o     Options
-	lines map[string]*line
-	order []*line            // the same, the oldest first: no sum and no choice may go by the order of a map
-	holds map[string]*hold   // of tenants that have something waiting
-	leave heap[int64, *Item] // by when they have to leave, in nanoseconds
-	total hold
-	class []hold // of each class
+	o       Options
+	lines   map[string]*line
+	order   []*line              // the same, the oldest first: no sum and no choice may go by the order of a map
+	holds   map[string]*hold     // of tenants that have something waiting
+	company map[string][]company // by line and class
+	leave   heap[int64, *Item]   // by when they have to leave, in nanoseconds
+	total   hold
+	class   []hold // of each class
 
 	linesGrown, holdsGrown grown
 
@@ -177,7 +181,7 @@ func New(o Options) (*Queue, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	return &Queue{o: o, lines: map[string]*line{}, holds: map[string]*hold{}, class: make([]hold, len(o.Classes)), counts: make([]Counts, len(o.Classes)),
+	return &Queue{o: o, lines: map[string]*line{}, holds: map[string]*hold{}, company: map[string][]company{}, class: make([]hold, len(o.Classes)), counts: make([]Counts, len(o.Classes)),
 		leave: heap[int64, *Item]{at: func(it *Item) *int { return &it.leaveAt }}}, nil
 }
 
@@ -202,20 +206,31 @@ func (q *Queue) Reload(o Options) error {
 // Waiting is how many wait.
 func (q *Queue) Waiting() int { return q.total.requests }
 
-// Waits says whether an item must wait behind others who could take the same room: they would have gone, had there been any. Otherwise it
-// may be placed at once, without the queue.
+// Waits says whether an item must wait behind others who could take the same room and go before it: they would have gone, had there been any.
+// Otherwise it may be placed at once, without the queue: also before those of its class who have had more for their weight.
 func (q *Queue) Waits(it *Item) bool {
 	l := q.lines[it.Line]
 	if l == nil {
 		return false
 	}
-	kind := it.kind()
-	for c := range l.bands[:q.classOf(it)+1] {
+	kind, class := it.kind(), q.classOf(it)
+	for c := range l.bands[:class] {
 		if l.bands[c].waiting[kind].requests > 0 {
 			return true
 		}
 	}
-	return false
+	b := &l.bands[class]
+	if b.ready[kind].len() == 0 {
+		return false
+	}
+	had := b.start()
+	if a := b.accounts[it.Tenant]; a != nil {
+		if a.items[kind].first != nil {
+			return true
+		}
+		had = max(had, a.served)
+	}
+	return b.ready[kind].first().served <= had
 }
 
 // classOf is the item's class; one that does not exist counts as the least urgent.

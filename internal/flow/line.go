@@ -5,6 +5,7 @@ import "time"
 // line is all that waits for the same workers, and the accounts of those who waited.
 type line struct {
 	name  string
+	o     *Options
 	bands []band // by class
 	speed [kinds]meter
 	empty time.Time // since when nobody is in it
@@ -15,13 +16,14 @@ type line struct {
 //
 // Tenants share it by the engine time they have had for their weight: the least goes next (start-time fair queueing, Goyal et al. 1996,
 // without its rounds; deficit round robin was rejected, because it gives a tenant as much as a round allows before it looks at the next).
-// A tenant who comes or returns starts from where the others are: it is owed nothing for the time in which it asked for nothing.
+// A tenant who comes or returns starts from a little before where the others are (Options.Ahead): it is owed no more than that for the
+// time in which it asked for nothing.
 type band struct {
 	line     *line
 	served   float64 // of the account that went last, at that moment: seconds of engine time by weight
 	accounts map[string]*account
 	ready    [kinds]heap[float64, *account] // by what they had; those with an item of that kind
-	idle     heap[float64, *account]        // the same; those with none, who have had more than served: nothing else of them is worth remembering
+	idle     heap[float64, *account]        // the same; those with none, who have had more than start: nothing else of them is worth remembering
 	spare    []*account                     // were forgotten, and are used again
 	grown    grown
 
@@ -44,8 +46,8 @@ type account struct {
 	gone    bool
 }
 
-func newLine(name string, classes int) *line {
-	l := &line{name: name, bands: make([]band, classes)}
+func newLine(name string, o *Options) *line {
+	l := &line{name: name, o: o, bands: make([]band, len(o.Classes))}
 	for i := range l.bands {
 		b := &l.bands[i]
 		b.line, b.accounts = l, map[string]*account{}
@@ -66,7 +68,7 @@ func (l *line) waits() (n int) {
 
 func (b *band) waits() int { return b.waiting[0].requests + b.waiting[1].requests }
 
-// open finds the account of an item's tenant, or opens it where the others are, with nothing waiting.
+// open finds the account of an item's tenant, or opens it at the start, with nothing waiting.
 func (b *band) open(it *Item) *account {
 	a := it.account
 	if a == nil || !a.of(it) {
@@ -82,11 +84,11 @@ func (b *band) open(it *Item) *account {
 		}
 		b.accounts[it.Tenant] = a
 		b.grown.entered(len(b.accounts))
-		b.idle.add(b.served, it.seq, a)
+		b.idle.add(b.start(), it.seq, a)
 	} else if !b.over(a) {
 		return a
 	}
-	a.served, a.seq, a.weight = b.served, it.seq, it.weight()
+	a.served, a.seq, a.weight = b.start(), it.seq, it.weight()
 	b.idle.fix(a, a.served)
 	return a
 }
@@ -98,7 +100,10 @@ const spareMax = 256
 func (a *account) of(it *Item) bool { return !a.gone && a.tenant == it.Tenant }
 
 // over says that nothing of an account is worth remembering: it is as good as a new one.
-func (b *band) over(a *account) bool { return a.idleAt >= 0 && a.served <= b.served }
+func (b *band) over(a *account) bool { return a.idleAt >= 0 && a.served <= b.start() }
+
+// start is where an account begins.
+func (b *band) start() float64 { return b.served - b.line.o.Ahead.Seconds() }
 
 // enter puts an item in its place.
 func (b *band) enter(it *Item) {

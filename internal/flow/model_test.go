@@ -32,6 +32,9 @@ type purse struct {
 
 func (n *naive) band(it *Item) place { return place{it.Line, it.Class, ""} }
 
+// start is where accounts of a line and class begin.
+func (n *naive) start(band place) float64 { return n.served[band] - n.o.Ahead.Seconds() }
+
 func (n *naive) holds(p place) bool {
 	for _, it := range n.items {
 		if (place{it.Line, it.Class, it.Tenant}) == p {
@@ -45,11 +48,11 @@ func (n *naive) purse(it *Item, joins bool) *purse {
 	p, band := place{it.Line, it.Class, it.Tenant}, n.band(it)
 	a := n.accounts[p]
 	if a == nil {
-		a = &purse{served: n.served[band], seq: it.seq, weight: 1}
+		a = &purse{served: n.start(band), seq: it.seq, weight: 1}
 		n.accounts[p] = a
 	}
 	if joins && !n.holds(p) {
-		a.served = max(a.served, n.served[band])
+		a.served = max(a.served, n.start(band))
 	}
 	return a
 }
@@ -57,7 +60,7 @@ func (n *naive) purse(it *Item, joins bool) *purse {
 // tidy forgets what nobody needs.
 func (n *naive) tidy() {
 	for p, a := range n.accounts {
-		if !n.holds(p) && a.served <= n.served[place{p.line, p.class, ""}] {
+		if !n.holds(p) && a.served <= n.start(place{p.line, p.class, ""}) {
 			delete(n.accounts, p)
 		}
 	}
@@ -220,6 +223,7 @@ func TestTheQueueGoesInTheOrderThatIsWrittenDownPlainly(t *testing.T) {
 				o.Classes[i].WaitMax, o.Classes[i].Ceiling, o.Classes[i].ShedFrom = time.Hour, 1, 1
 				o.Classes[i].Order = []Order{Shortest, FirstCome, ByDeadline}[(uint64(i)+seed)%3]
 			}
+			o.Ahead = time.Duration(seed%3) * time.Second
 			m := &model{t: t, r: rand.New(rand.NewPCG(seed, 7)), q: queue(t, o), now: time.Unix(1e9, 0), lines: 1 + int(seed%4)}
 			m.n = &naive{o: &m.q.o, free: map[*Item]bool{}, accounts: map[place]*purse{}, served: map[place]float64{}, credit: map[place]float64{}}
 			for step := range 3000 {

@@ -18,7 +18,7 @@ func (q *Queue) Outlook(now time.Time, it Item) (o Outlook) {
 	q.seq--
 	l := q.lines[it.Line]
 	if l == nil {
-		l = newLine(it.Line, len(q.o.Classes))
+		l = newLine(it.Line, &q.o)
 	}
 	o.Most = it.leaves.Sub(now)
 	if _, part := q.shedding(&it); part > 0 {

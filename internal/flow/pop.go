@@ -148,7 +148,7 @@ func (q *Queue) reenter(it *Item) {
 	it.expected, it.band, it.account = -1, nil, nil
 	l := q.lines[it.Line]
 	if l == nil {
-		l = newLine(it.Line, len(q.o.Classes))
+		l = newLine(it.Line, &q.o)
 	}
 	q.enter(l, it)
 }

@@ -57,7 +57,7 @@ func (q *Queue) line(now time.Time, it *Item) (*line, *Refusal) {
 	if len(q.lines) >= q.o.LinesMax && !q.forgetOne() {
 		return nil, refuse(Full, 0, "requests wait in %d lines of models and workers, as many as there may be (setting lines_max)", len(q.lines))
 	}
-	return newLine(it.Line, len(q.o.Classes)), nil
+	return newLine(it.Line, &q.o), nil
 }
 
 func refuse(reason Reason, after time.Duration, text string, values ...any) *Refusal {

@@ -85,7 +85,7 @@ func (l *line) ahead(class int, it *Item) (s sum) {
 		s.nanos += l.bands[i].waiting[k].nanos
 	}
 	b := &l.bands[class]
-	a, from := it.account, b.served
+	a, from := it.account, b.start()
 	if a == nil {
 		a = b.accounts[it.Tenant]
 	}

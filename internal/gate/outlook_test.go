@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/flow"
+	"github.com/warmpath/warmpath/internal/heavy"
 	"github.com/warmpath/warmpath/internal/pools"
 	"github.com/warmpath/warmpath/internal/sched"
 )
@@ -76,7 +77,7 @@ func TestAnOutlookGoesToThePoolThatTheRequestWould(t *testing.T) {
 	for _, withQueue := range []bool{true, false} {
 		g := newGate(t)
 		if withQueue {
-			if err := g.UseQueue(QueueOptions{Options: flow.DefaultOptions(), Heavy: flow.DefaultHeavyRule()}); err != nil {
+			if err := g.UseQueue(QueueOptions{Options: flow.DefaultOptions(), Heavy: heavy.DefaultRule()}); err != nil {
 				t.Fatal(err)
 			}
 		}

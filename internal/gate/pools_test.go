@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/flow"
+	"github.com/warmpath/warmpath/internal/heavy"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/pools"
 	"github.com/warmpath/warmpath/internal/sched"
@@ -18,7 +19,7 @@ func pooled(t *testing.T, queue bool, o pools.Options, workers ...string) *Gate 
 	t.Helper()
 	g := newGate(t)
 	if queue {
-		if err := g.UseQueue(QueueOptions{Options: flow.DefaultOptions(), Heavy: flow.HeavyRule{Seconds: 1e-3, LanesMax: 1}}); err != nil {
+		if err := g.UseQueue(QueueOptions{Options: flow.DefaultOptions(), Heavy: heavy.Rule{Seconds: 1e-3}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -15,15 +15,20 @@ import (
 type QueueOptions = line.Options
 
 // Wait is what a request's waiting needs. Its owner sets Again and of Item the Tenant, Class, Weight, Bytes, StartBy and WaitMax; the rest
-// is filled in here. It keeps its memory until Enter returns and, when that went well, until the attempt is settled.
+// is filled in here. It keeps its memory until Enter returns and, when that went well, until the attempt is settled; and when it gave way,
+// until it has entered again.
 type Wait struct {
 	usher.Guest
 	// Again finds anew what is known exactly of the prompt, which may have changed while it waited; nil: nothing is. It is called with the
 	// gate's lock held.
 	Again func()
+	// End ends the attempt for a cause, when its work has to give way; nil: it never does. It is called without a lock, by another request.
+	End func(cause error)
 
-	a    *Attempt
-	done chan struct{} // nil: it did not wait yet
+	a          *Attempt
+	done       chan struct{} // nil: it did not wait yet
+	recallable bool          // its work may have to give way, until Keep
+	frees      []func(cause error)
 }
 
 // queue is what waits before the gate. All of it is guarded by the gate's mu.
@@ -38,26 +43,42 @@ func (g *Gate) UseQueue(o QueueOptions) error {
 	l, err := line.New(o, g.sched, func(e *line.Entry) (*sched.Decision, error) {
 		w, now := e.Owner.(*Wait), g.now()
 		if w.done != nil {
-			if w.Again != nil {
-				w.Again()
-			}
-			g.usher.Route(now, &w.Guest, true)
+			g.lookAgain(now, w)
 		}
 		err := g.placeIn(now, w)
 		return &w.a.Decision, err
 	})
 	if err == nil {
+		l.Sight = g.sight()
 		g.queue = &queue{Line: l}
 	}
 	return err
 }
 
-// Enter is PlaceIn for a request that may wait: it returns once a worker has room, at once when one has. The error is a *flow.Refusal, the
-// cause of ctx's end, or one of PlaceIn's.
+// lookAgain works out anew what may have changed while a request waited.
+func (g *Gate) lookAgain(now time.Time, w *Wait) {
+	if w.Again != nil {
+		w.Again()
+	}
+	g.usher.Route(now, &w.Guest, true)
+}
+
+// Enter is PlaceIn for a request that may wait: it returns once a worker has room, at once when one has. One whose work gave way waits again
+// in its old place. The error is a *flow.Refusal, the cause of ctx's end, or one of PlaceIn's.
 func (g *Gate) Enter(ctx context.Context, a *Attempt, req *sched.Request, w *Wait) error {
 	g.mu.Lock()
-	w.Waited, w.Err = 0, nil
-	w.a, w.Request, w.Owner, w.done = a, req, w, nil
+	w.Waited, w.Err, w.recallable = 0, nil, false
+	w.a, w.Request, w.Owner, w.done, w.Course = a, req, w, nil, nil
+	if w.End != nil {
+		w.Course = &a.course
+	}
+	if w.GaveWay() {
+		w.done = make(chan struct{})
+		g.queue.Return(g.now(), &w.Entry)
+		g.pump()
+		g.mu.Unlock()
+		return g.await(ctx, w)
+	}
 	if g.queue == nil || len(req.Tried) > 0 {
 		defer g.mu.Unlock()
 		req.MayWait, req.Waited, req.Heavy = false, false, false // what waited once does not wait again
@@ -73,12 +94,17 @@ func (g *Gate) Enter(ctx context.Context, a *Attempt, req *sched.Request, w *Wai
 		w.done = make(chan struct{})
 		g.arm(now)
 	case err == nil:
-		a.wait = w
+		w.placed()
 	}
 	g.mu.Unlock()
 	if !waits {
 		return err
 	}
+	return g.await(ctx, w)
+}
+
+// await returns when a request that waits has had its turn, or its client left.
+func (g *Gate) await(ctx context.Context, w *Wait) error {
 	select {
 	case <-w.done:
 	case <-ctx.Done():
@@ -87,8 +113,12 @@ func (g *Gate) Enter(ctx context.Context, a *Attempt, req *sched.Request, w *Wai
 		}
 		<-w.done // it had its turn at this very moment
 	}
+	w.free()
 	return w.Err
 }
+
+// placed ties an attempt to its place in the queue.
+func (w *Wait) placed() { w.a.wait, w.recallable = w, w.Recallable() }
 
 // leave takes a request out of the queue whose client left; false: it had its turn.
 func (g *Gate) leave(w *Wait) bool {
@@ -98,7 +128,7 @@ func (g *Gate) leave(w *Wait) bool {
 	if !g.queue.Cancel(now, &w.Item) {
 		return false
 	}
-	w.Waited = now.Sub(w.Item.Pushed())
+	w.Left(now)
 	g.pump()
 	return true
 }
@@ -112,10 +142,11 @@ func (g *Gate) pump() {
 	for e := g.queue.Next(now); e != nil; e = g.queue.Next(now) {
 		w := e.Owner.(*Wait)
 		if e.Err == nil {
-			w.a.wait = w
+			w.placed()
 		}
 		close(w.done)
 	}
+	g.preempt(now)
 	for e := g.queue.Late(now); e != nil; e = g.queue.Late(now) {
 		close(e.Owner.(*Wait).done)
 	}
@@ -129,7 +160,7 @@ const pumpEvery = time.Second
 // arm sets the timer, as long as somebody waits.
 func (g *Gate) arm(now time.Time) {
 	q := g.queue
-	due, some := q.NextExpiry()
+	due, some := q.Due()
 	if !some {
 		return
 	}

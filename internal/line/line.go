@@ -5,6 +5,7 @@
 //	waits, err := l.Enter(now, e, chance)            // placed at once, waiting, or refused
 //	for e := l.Next(now); e != nil; e = l.Next(now)  // whenever there may be room: those who had their turn
 //	for e := l.Late(now); e != nil; e = l.Late(now)  // and those whose time is up
+//	for e, back := l.Preempt(now); e != nil; ...     // and those for whom running work gives way
 //	l.Settle(e, true, &lesson)                       // what it took
 package line
 
@@ -13,13 +14,14 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/flow"
+	"github.com/warmpath/warmpath/internal/heavy"
 	"github.com/warmpath/warmpath/internal/sched"
 )
 
 // Options say who waits for room on a worker, and for how long.
 type Options struct {
 	flow.Options
-	Heavy flow.HeavyRule
+	Heavy heavy.Rule
 	// Hold is how long a request waits when no worker of its model can take anything, as before the first has come: 0 is not at all.
 	Hold time.Duration
 }
@@ -30,14 +32,19 @@ type Entry struct {
 	Item    flow.Item
 	Request *sched.Request
 	Owner   any
+	// Course is where Place follows what it placed; nil: the work is not taken back, see Preempt.
+	Course *sched.Course
 	// Among is the pool whose prefills tell whether its own is heavy; "" all that could take the same room.
 	Among string
-	// Waited is how long it took until it had its turn, and Err why it was not placed then.
+	// Waited is how long it took until it had its turn, since it came or returned, and Err why it was not placed then.
 	Waited time.Duration
 	Err    error
 
 	spread           string  // whose prefills its own is held against
 	uncached, output float64 // tokens expected where it was placed
+	since            time.Time
+	at               int  // in Line.running, from 1 on; 0: its work is not taken back
+	back             bool // it was, and has not returned
 }
 
 // Place places an entry's request where the scheduler says, and reserves there. It may not call the Line.
@@ -48,13 +55,19 @@ type Line struct {
 	*flow.Queue
 	// Route names the line of an entry, once it is known to be heavy or not; nil: all that could be served alike are one line.
 	Route func(now time.Time, e *Entry) string
+	// Sight lets work be taken back; without it none is.
+	Sight Sight
 
 	o       Options
 	sched   *sched.Scheduler
 	place   Place
-	prefill map[string]*flow.Spread // of each of flow's lines: what is heavy there
-	rough   map[string]float64      // seconds of prefill a prompt token, see look
+	prefill map[string]*heavy.Spread // of each of flow's lines: what is heavy there
+	rough   map[string]float64       // seconds of prefill a prompt token, see look
 	expired []*flow.Item
+
+	running []*Entry // whose work may be taken back
+	runs    []flow.Run
+	calm    time.Time // nobody is looked for to give way until then
 }
 
 // linesKept bounds the lines whose recent prefills are remembered.
@@ -69,21 +82,23 @@ func New(o Options, s *sched.Scheduler, place Place) (*Line, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Line{Queue: q, o: o, sched: s, place: place, prefill: map[string]*flow.Spread{}, rough: map[string]float64{}}, nil
+	return &Line{Queue: q, o: o, sched: s, place: place, prefill: map[string]*heavy.Spread{}, rough: map[string]float64{}}, nil
 }
 
 // Enter places a request that need not wait, and has others wait. chance in [0, 1) decides whether it is shed. The error is a *flow.Refusal or
 // one of Place's.
 func (l *Line) Enter(now time.Time, e *Entry, chance float64) (waits bool, err error) {
 	it := &e.Item
-	it.Owner = e
+	it.Owner, e.since, e.at, e.back = e, now, 0, false
 	cost, known, err := l.look(now, e)
+	l.Came(now, it)
 	if err == nil && !l.Waits(it) {
 		var d *sched.Decision
-		e.Request.MayWait, e.Request.Heavy = true, it.Heavy
+		l.stand(now, e, false)
 		if d, err = l.place(e); err == nil {
 			l.took(e, d)
 			l.Pass(now, it)
+			l.run(e)
 			return false, nil
 		}
 	} else if err == nil {
@@ -156,7 +171,7 @@ func (l *Line) took(e *Entry, d *sched.Decision) {
 			clear(l.prefill)
 			clear(l.rough)
 		}
-		spread = &flow.Spread{}
+		spread = &heavy.Spread{}
 		l.prefill[e.spread] = spread
 	}
 	spread.Add(d.Cost.Prefill)
@@ -167,21 +182,30 @@ func (l *Line) took(e *Entry, d *sched.Decision) {
 
 // Next is who had their turn: placed, or with an Err because nobody can take it any more; nil when there is no room for anybody.
 func (l *Line) Next(now time.Time) *Entry {
-	it := l.Pop(now, func(it *flow.Item) flow.Verdict { return l.try(it.Owner.(*Entry)) })
+	it := l.Pop(now, func(it *flow.Item) flow.Verdict { return l.try(now, it.Owner.(*Entry)) })
 	if it == nil {
 		return nil
 	}
 	e := it.Owner.(*Entry)
-	e.Waited = now.Sub(it.Pushed())
+	e.Waited = now.Sub(e.since)
 	if e.Err != nil {
 		l.Queue.Settle(it, 0)
+		return e
 	}
+	l.run(e)
 	return e
 }
 
+// stand tells a request's scheduler how it stands to others.
+func (l *Line) stand(now time.Time, e *Entry, waited bool) {
+	it, r := &e.Item, e.Request
+	r.MayWait, r.Waited, r.Heavy, r.Yields = true, waited, it.Heavy, l.Yields(now, it)
+	r.Overdue = waited && now.Sub(it.Pushed()).Seconds() > it.Prefill
+}
+
 // try places a request that has waited. One that nobody can take any more has its turn too: it ends.
-func (l *Line) try(e *Entry) flow.Verdict {
-	e.Request.MayWait, e.Request.Waited, e.Request.Heavy = true, true, e.Item.Heavy
+func (l *Line) try(now time.Time, e *Entry) flow.Verdict {
+	l.stand(now, e, true)
 	var full *sched.ErrNoRoom
 	var nobody *sched.ErrNoWorker
 	d, err := l.place(e)
@@ -211,13 +235,14 @@ func (l *Line) Late(now time.Time) *Entry {
 	l.expired[0] = nil
 	l.expired = l.expired[1:]
 	e := it.Owner.(*Entry)
-	e.Waited, e.Err = now.Sub(it.Pushed()), l.TimeoutRefusal(now, it)
+	e.Waited, e.Err = now.Sub(e.since), l.TimeoutRefusal(now, it)
 	return e
 }
 
 // Settle corrects what a placed request's tenant was charged by what it took: its prefill as far as it was not cached after all, and its
 // answer's length. Without a lesson it is what was expected, and nothing when it was not computed.
 func (l *Line) Settle(e *Entry, computed bool, lesson *sched.Lesson) {
+	l.still(e)
 	seconds := e.Item.Seconds
 	switch {
 	case !computed:

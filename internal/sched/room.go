@@ -4,25 +4,9 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/room"
 )
-
-// RoomLimits say when a worker has none for another request that could wait elsewhere. Engines cannot put what they took into another order, or
-// pass it on, so that they get no more than keeps them busy. The zero RoomLimits are DefaultRoomLimits.
-type RoomLimits struct {
-	// DepthSeconds of queued prefill: a request that finds so much before it does not begin soon.
-	DepthSeconds float64
-	// HeavyLanesMax is how many heavy prefills may be under way on one worker at one time, and LightMin how many workers stay without any,
-	// where there are more than that.
-	HeavyLanesMax, LightMin int
-}
-
-// DefaultRoomLimits are one second of prefill, two of an engine's longest steps of prompt tokens on the slowest of DESIGN's profiles.
-func DefaultRoomLimits() RoomLimits {
-	return RoomLimits{DepthSeconds: 1, HeavyLanesMax: 1, LightMin: 1}
-}
-
-// slotsSpare is what goes to an engine beyond its batch slots, as a share of them and at least: the next to begin when one ends.
-const slotsSpare, slotsSpareMin = 1.0 / 16, 1
 
 // Cost is what a request is expected to take, in seconds of engine time.
 type Cost struct {
@@ -74,7 +58,7 @@ func (s *Scheduler) Outlook(now time.Time, req Request) (o Outlook, err error) {
 	defer func() { s.req = Request{} }()
 	j, relaxed, err := s.weighed(now, &s.req)
 	if err == nil {
-		o.Room = !req.MayWait || s.makeRoom(now, &s.req)
+		o.Room = !req.MayWait || s.makeRoom(now, &s.req, j.output)
 		chosen, reason := s.choose(now, &s.req)
 		o.Decision = s.explain(chosen, reason, relaxed, j)
 		o.Cost = Cost{Prefill: s.cands[chosen].booking, Decode: s.decoding(&s.cands[chosen], &j)}
@@ -109,52 +93,34 @@ func (s *Scheduler) decoding(c *candidate, j *judgement) float64 {
 
 // makeRoom reports whether a worker has room for the request. Of a request that has waited only those remain in that have: what it waited
 // for must not be spent in another queue; and of a heavy one, those that have a lane.
-func (s *Scheduler) makeRoom(now time.Time, req *Request) bool {
-	lanes := s.lanes(req)
-	any := false
+func (s *Scheduler) makeRoom(now time.Time, req *Request, output float64) bool {
+	all, lanes := s.lanes(req)
+	free := 0
 	for i := range s.cands {
 		if c := &s.cands[i]; c.out == in {
-			c.full = !s.hasRoom(now, c, req, lanes)
-			any = any || !c.full
+			ask := room.Ask{Uncached: c.uncached, PrefillSeconds: c.booking, OutputTokens: output, Yields: req.Yields}
+			c.full = req.Heavy && c.load.HeavyPrefills >= lanes || !s.room.Has(now, c.worker, &c.load, c.k, c.inFlight, &ask)
+			if !c.full {
+				free++
+			}
 		}
 	}
-	if any && (req.Waited || req.Heavy) {
+	if free == 0 || req.Yields && free <= s.room.Reserve(all) {
+		return false
+	}
+	if req.Waited || req.Heavy {
 		for i := range s.cands {
 			if c := &s.cands[i]; c.out == in && c.full {
 				c.out = outLater
 			}
 		}
 	}
-	return any
+	return true
 }
 
-func (s *Scheduler) hasRoom(now time.Time, c *candidate, req *Request, lanes int) bool {
-	w, l := c.worker, &c.load
-	if req.Heavy && l.HeavyPrefills >= lanes {
-		return false
-	}
-	if w.IsBusy(now) && l.InFlight > 0 { // with nothing of ours there, asking again is the only way to know
-		return false
-	}
-	if slots := float64(w.SlotsMax()); slots > 0 && c.inFlight >= slots+max(slotsSpareMin, slotsSpare*slots) {
-		return false
-	}
-	if most := w.InFlightMax(); most > 0 && l.InFlight >= most {
-		return false
-	}
-	if most := w.KVTokensMax(); most > 0 && l.InFlight > 0 && l.KVHeldTokens+c.uncached > most {
-		return false
-	}
-	return l.Prefilling == 0 || w.Info().SharesSteps && w.SlotsMax() > 0 || l.QueuedSeconds < s.room.DepthSeconds
-}
-
-// lanes is how many heavy prefills a worker may have for one more to go there: none of its own where the last workers without any are to
-// be left alone.
-func (s *Scheduler) lanes(req *Request) int {
-	if !req.Heavy {
-		return 0
-	}
-	all, light := 0, 0
+// lanes is how many workers there are, and for a heavy request how many such ones each may have already.
+func (s *Scheduler) lanes(req *Request) (all, lanes int) {
+	light := 0
 	for i := range s.cands {
 		if c := &s.cands[i]; c.out == in {
 			all++
@@ -163,8 +129,5 @@ func (s *Scheduler) lanes(req *Request) int {
 			}
 		}
 	}
-	if all > s.room.LightMin && light <= s.room.LightMin {
-		return 0
-	}
-	return s.room.HeavyLanesMax
+	return all, s.room.Lanes(all, light, req.Overdue)
 }

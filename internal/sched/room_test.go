@@ -97,7 +97,7 @@ func TestWhatHasWaitedGoesOnlyWhereThereIsRoom(t *testing.T) {
 func TestHeavyPrefillsTakeOneLaneAWorkerAndNeverTheLastLightOne(t *testing.T) {
 	c := newScene(t, "", 1)
 	c.tellers(3)
-	c.s.room.DepthSeconds = 100
+	c.s.room.LightShare = 0.34
 	heavy := func(n int) Request {
 		r := waiting(n, 60_000)
 		r.Heavy = true

@@ -27,6 +27,7 @@ import (
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/prefix"
+	"github.com/warmpath/warmpath/internal/room"
 )
 
 // RowsMax is how many candidates a Decision keeps.
@@ -41,7 +42,7 @@ type Options struct {
 	// EnterMax bounds the blocks of a prompt that Place enters in the index; 0 is all. What is left is for its owner to enter, see
 	// Decision.Entered.
 	EnterMax int
-	Room     RoomLimits // for requests that may wait
+	Room     room.Limits // for requests that may wait
 }
 
 // Request is what choosing needs to know.
@@ -68,6 +69,8 @@ type Request struct {
 	MayWait      bool                     // ErrNoRoom is wanted rather than a place in an engine's queue
 	Waited       bool                     // it has waited for room, and goes where that is
 	Heavy        bool                     // its prefill is out of all proportion: it takes one of few lanes
+	Overdue      bool                     // it has waited for longer than its prefill takes
+	Yields       bool                     // it leaves room to others who would go before it, see room.Ask
 }
 
 // Hit says what a decision made of the warm prefixes it found.
@@ -178,7 +181,7 @@ type Scheduler struct {
 	// enterMax is Options.EnterMax, and the largest int for all.
 	enterMax int
 	without  Terms
-	room     RoomLimits
+	room     room.Limits
 	chance   *rand.Rand
 
 	// Reused from one decision to the next.
@@ -199,8 +202,8 @@ type Scheduler struct {
 // An unknown policy panics: it is checked with SetPolicy where it comes from a user.
 func New(f *fleet.Fleet, x *prefix.Index, b *cost.Book, o *cost.Outputs, r *cost.Ratio, opts Options) *Scheduler {
 	s := &Scheduler{fleet: f, index: x, book: b, outputs: o, ratio: r, without: opts.Without, chance: newChance(opts.Seed)}
-	if s.room = opts.Room; s.room == (RoomLimits{}) {
-		s.room = DefaultRoomLimits()
+	if s.room = opts.Room; s.room == (room.Limits{}) {
+		s.room = room.DefaultLimits()
 	}
 	if s.enterMax = opts.EnterMax; s.enterMax <= 0 {
 		s.enterMax = math.MaxInt
@@ -269,7 +272,7 @@ func (s *Scheduler) place(now time.Time, req *Request) (Decision, *fleet.Reserva
 	if err != nil {
 		return Decision{Policy: s.policy}, nil, err
 	}
-	if req.MayWait && !s.makeRoom(now, req) {
+	if req.MayWait && !s.makeRoom(now, req, j.output) {
 		return Decision{Policy: s.policy}, nil, &ErrNoRoom{Model: req.Model, Cost: s.cheapest(&j)}
 	}
 	chosen, reason := s.choose(now, req)

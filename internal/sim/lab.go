@@ -71,7 +71,8 @@ const promptBytes = 4
 func newLab(c Config) (*lab, error) {
 	l := &lab{config: c, chance: arrivalChance(c.Seed), spray: rand.New(rand.NewPCG(c.Seed, 0x7370726179)), most: capacity(c.Fleet)}
 	l.result = newResult(c)
-	if err := l.result.openPools(c); err != nil {
+	var err error
+	if l.result.Pools, err = PoolsIn(c.Pools, c.Fleet); err != nil {
 		return nil, err
 	}
 	for i, spec := range c.Fleet {
@@ -282,7 +283,7 @@ func (l *lab) place(f *flight) {
 	q := &f.request
 	f.came, f.tenant = l.now, nil
 	if l.config.ByTenant {
-		f.tenant = l.result.tenant(q.Tenant)
+		f.tenant = l.result.tenant(l.config.Queue, q.Tenant)
 		f.tenant.Came++
 	}
 	if q.Prompt+q.Output > l.most {

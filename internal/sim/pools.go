@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/line"
+	"github.com/warmpath/warmpath/internal/lineup"
+	"github.com/warmpath/warmpath/internal/pools"
 	"github.com/warmpath/warmpath/internal/usher"
 )
 
@@ -41,25 +43,25 @@ func (r *Result) Pool(name string) *Pool {
 // workerID is what a worker is called to its routers.
 func workerID(number int) string { return fmt.Sprintf("w%d", number) }
 
-// openPools makes a result's pools, in the order of their configuration and that of no pool last. A pool without workers is an error.
-func (r *Result) openPools(c Config) error {
-	if c.Pools == nil {
-		return nil
+// PoolsIn are the pools that a fleet's workers are in, in the order of their configuration and that of no pool last; none of no set. A
+// pool without workers is an error.
+func PoolsIn(set *pools.Set, fleet []lineup.Worker) (all []*Pool, err error) {
+	if set == nil {
+		return nil, nil
 	}
-	for i, name := range c.Pools.Names() {
+	for i, name := range set.Names() {
 		p := &Pool{Name: name}
-		for n, w := range c.Fleet {
-			if c.Pools.Members(workerID(n), w.Labels()).Has(i) {
+		for n, w := range fleet {
+			if set.Members(workerID(n), w.Labels()).Has(i) {
 				p.Workers++
 			}
 		}
 		if p.Workers == 0 {
-			return fmt.Errorf("pool %s has no workers in the fleet; label some, as in --fleet h100-8b:6,h100-8b:2@%s, or @KEY=VALUE for a pool that goes by labels", name, name)
+			return nil, fmt.Errorf("pool %s has no workers in the fleet; label some, as in --fleet h100-8b:6,h100-8b:2@%s, or @KEY=VALUE for a pool that goes by labels", name, name)
 		}
-		r.Pools = append(r.Pools, p)
+		all = append(all, p)
 	}
-	r.Pools = append(r.Pools, &Pool{Name: c.Pools.Name(-1), Workers: len(c.Fleet)})
-	return nil
+	return append(all, &Pool{Name: set.Name(-1), Workers: len(fleet)}), nil
 }
 
 // usePools has requests go to pools of workers.

@@ -8,13 +8,14 @@ import (
 
 	"github.com/warmpath/warmpath/internal/flow"
 	"github.com/warmpath/warmpath/internal/line"
+	"github.com/warmpath/warmpath/internal/room"
 	"github.com/warmpath/warmpath/internal/sched"
 )
 
 // Queue has requests wait for room on a worker as the router's gate does.
 type Queue struct {
 	line.Options
-	Room sched.RoomLimits
+	Room room.Limits
 	// Class is that of tenants of whom Tenants says nothing.
 	Class   string
 	Tenants map[string]Share
@@ -40,6 +41,15 @@ func (q *Queue) classOf(tenant string) (class int, weight float64) {
 		}
 	}
 	return len(q.Classes) - 1, share.Weight
+}
+
+// className is what a tenant's class is called; "" without a queue.
+func (q *Queue) className(tenant string) string {
+	if q == nil || len(q.Classes) == 0 {
+		return ""
+	}
+	class, _ := q.classOf(tenant)
+	return q.Classes[class].Name
 }
 
 // openLine has the router's requests wait in a line of its own.

@@ -11,6 +11,7 @@ import (
 // Tenant is what came of one tenant's requests, see Config.ByTenant. Times are in seconds.
 type Tenant struct {
 	Name           string
+	Class          string // in the queue; "" without one
 	Came, Finished int
 	// TTFT and E2E count from when a request came, the wait in the queue included; ITL is of every gap between two tokens.
 	TTFT, E2E, ITL Distribution
@@ -38,6 +39,25 @@ func (t *Tenant) Between(from, to time.Duration) (seconds float64) {
 	return seconds
 }
 
+// Together is what came of several tenants: their requests and times, refusals and turns. The name is left out, the class is the first one's.
+func Together(all []*Tenant) Tenant {
+	sum := Tenant{Class: all[0].Class}
+	for _, t := range all {
+		sum.Came, sum.Finished = sum.Came+t.Came, sum.Finished+t.Finished
+		sum.TTFT.Merge(&t.TTFT)
+		sum.E2E.Merge(&t.E2E)
+		sum.ITL.Merge(&t.ITL)
+		sum.Turns, sum.Refused = append(sum.Turns, t.Turns...), append(sum.Refused, t.Refused...)
+		for i, seconds := range t.Seconds {
+			if i == len(sum.Seconds) {
+				sum.Seconds = append(sum.Seconds, 0)
+			}
+			sum.Seconds[i] += seconds
+		}
+	}
+	return sum
+}
+
 // Tenant is the tenant of that name; nil: it asked for nothing.
 func (r *Result) Tenant(name string) *Tenant {
 	for _, t := range r.Tenants {
@@ -49,10 +69,10 @@ func (r *Result) Tenant(name string) *Tenant {
 }
 
 // tenant is the same, and makes one. They are in the order of their names.
-func (r *Result) tenant(name string) *Tenant {
+func (r *Result) tenant(q *Queue, name string) *Tenant {
 	i, found := slices.BinarySearchFunc(r.Tenants, name, func(t *Tenant, name string) int { return strings.Compare(t.Name, name) })
 	if !found {
-		r.Tenants = slices.Insert(r.Tenants, i, &Tenant{Name: name})
+		r.Tenants = slices.Insert(r.Tenants, i, &Tenant{Name: name, Class: q.className(name)})
 	}
 	return r.Tenants[i]
 }

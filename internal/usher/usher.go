@@ -10,6 +10,7 @@
 package usher
 
 import (
+	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/cost"
@@ -139,6 +140,14 @@ func takes(worker *fleet.Worker, now time.Time, model string) bool {
 	}
 	_, serves := worker.Model(model)
 	return serves || model == "" || !worker.ModelsKnown()
+}
+
+// Serves says whether a worker could take a routed request, if it had room: it is in one of the pools that may, open or not.
+func (u *Usher) Serves(now time.Time, g *Guest, worker *fleet.Worker) bool {
+	if only := g.Request.Only; only != "" && worker.ID != only || !takes(worker, now, g.Request.Model) {
+		return false
+	}
+	return len(g.steps) == 0 || slices.ContainsFunc(g.steps, func(at pools.Step) bool { return at.Pool < 0 || u.in[worker].Has(at.Pool) })
 }
 
 // state is how a pool is for a request, now. The wait there is worked out only where something hangs on it.

@@ -1,43 +1,42 @@
-package flow
+// Package heavy tells prefills that are out of all proportion to the others. It is pure.
+//
+//	var recent heavy.Spread                             // of one pool
+//	recent.Add(0.04)                                    // each prefill's predicted seconds
+//	if heavy.DefaultRule().Heavy(7.2, &recent) { ... }  // out of all proportion
+package heavy
 
 import (
 	"fmt"
 	"math"
 )
 
-// HeavyRule says which prefills are heavy and how many of them may run where.
-type HeavyRule struct {
+// Rule says which prefills are heavy.
+type Rule struct {
 	// Seconds of predicted prefill from which on a request is heavy; 0: by the multiple of the pool's recent median.
 	Seconds float64
 	// Multiple of the recent median, and FloorSeconds below which nothing is heavy, however short the others are.
 	Multiple     float64
 	FloorSeconds float64
-	// LanesMax is how many heavy prefills may be under way on one worker at one time.
-	LanesMax int
-	// LightMin is how many workers stay without any heavy prefill, where there are more than that.
-	LightMin int
 }
 
-// DefaultHeavyRule takes what is eight times the usual, and half a second at least: a stream that stands still for less is not noticed.
-func DefaultHeavyRule() HeavyRule {
-	return HeavyRule{Multiple: 8, FloorSeconds: 0.5, LanesMax: 1, LightMin: 1}
+// DefaultRule takes what is eight times the usual, and half a second at least: a stream that stands still for less is not noticed.
+func DefaultRule() Rule {
+	return Rule{Multiple: 8, FloorSeconds: 0.5}
 }
 
 // Check says what of the rule cannot be.
-func (r HeavyRule) Check() error {
+func (r Rule) Check() error {
 	switch {
 	case !(r.Seconds >= 0) || math.IsInf(r.Seconds, 0):
 		return fmt.Errorf("requests are heavy from %v s, want 0 or more (setting heavy.seconds)", r.Seconds)
 	case r.Seconds == 0 && !(r.Multiple >= 1 && r.FloorSeconds >= 0):
 		return fmt.Errorf("requests are heavy from %v times the median and %v s; want 1 or more, and 0 or more (settings heavy.multiple, heavy.floor_seconds)", r.Multiple, r.FloorSeconds)
-	case r.LanesMax < 1 || r.LightMin < 0:
-		return fmt.Errorf("%d heavy prefills on one worker and %d workers without; want 1 or more, and 0 or more (settings heavy.lanes_max, heavy.light_min)", r.LanesMax, r.LightMin)
 	}
 	return nil
 }
 
 // Heavy says whether a prefill of so many predicted seconds is heavy among those of the pool. Nothing is as long as too few are known.
-func (r HeavyRule) Heavy(seconds float64, pool *Spread) bool {
+func (r Rule) Heavy(seconds float64, pool *Spread) bool {
 	if r.Seconds > 0 {
 		return seconds >= r.Seconds
 	}
@@ -46,22 +45,6 @@ func (r HeavyRule) Heavy(seconds float64, pool *Spread) bool {
 	}
 	median, known := pool.Quantile(0.5)
 	return known && seconds >= max(r.Multiple*median, r.FloorSeconds)
-}
-
-// Rooms says for each eligible worker whether one more heavy prefill may start there, given how many are under way on each. The last
-// workers without any are left alone, so that light requests find a lane; a lone worker, or as few as LightMin, share what there is.
-func (r HeavyRule) Rooms(underWay []int, into []bool) []bool {
-	light := 0
-	for _, n := range underWay {
-		if n == 0 {
-			light++
-		}
-	}
-	for _, n := range underWay {
-		spared := n == 0 && light <= r.LightMin && len(underWay) > r.LightMin
-		into = append(into, n < r.LanesMax && !spared)
-	}
-	return into
 }
 
 // Spread is the recent distribution of predicted prefill seconds: counts in logarithmic buckets, older ones weighing less and less. A list of the
