@@ -24,6 +24,7 @@ import (
 
 // replayOptions are the flags as they were written.
 type replayOptions struct {
+	waits                                replayWaits
 	log, fit                             []string
 	fleet, policies                      string
 	rates, workers, delays, replicas     string
@@ -45,7 +46,7 @@ const traceBytesMax = 256 << 20
 func replayCommand() *cobra.Command {
 	var o replayOptions
 	command := &cobra.Command{
-		Use:   "replay [TRACE... | --log FILE]",
+		Use:   "replay [TRACE... | --log FILE | --tenant NAME=TRACE...]",
 		Short: "Replay a trace against simulated fleets under any policy, in virtual time",
 		Long: `Replays a trace against fleets of simulated engines, by the router's own scheduler, and shows for every policy what came of it and
 what was possible. The form of a trace is told by its content, compressed with gzip or zstd or not:
@@ -60,10 +61,12 @@ combination. The same command gives the same output.`,
 		Example: `  warmpath replay mooncake.jsonl --fleet h100-70b-tp4:8 --rate 1,1.5 --seeds 3
   warmpath replay groups: --fleet h100-32b-tp2:8 --rate 5,10,15 --policies warm-cost,linear,least-tokens
   warmpath replay --log decisions.jsonl --fit decisions.jsonl --fleet fitted:4 --workers 3,4,5 --slo ttft=2s,tpot=50ms
-  warmpath replay sessions.jsonl.gz --fleet h100-8b:4 --at-once 16,32 --out report.html`,
+  warmpath replay sessions.jsonl.gz --fleet h100-8b:4 --at-once 16,32 --out report.html
+  warmpath replay --queue --tenant chat=chats:rate=15 --tenant jobs=bursts:prompt=60000,burst=1,rate=0.2 --share jobs:class=batch --fleet h100-8b:8 --policies warm-cost
+  warmpath replay --config warmpath.yaml --log decisions.jsonl --fleet h100-8b:6@short,h100-8b:2@long`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.jitterSet = cmd.Flags().Changed("jitter")
+			o.jitterSet, o.waits.queueSet = cmd.Flags().Changed("jitter"), cmd.Flags().Changed("queue")
 			p, err := o.plan(args)
 			if err != nil {
 				return usageError{err}
@@ -109,6 +112,8 @@ func (o *replayOptions) flags(command *cobra.Command) {
 	f.BoolVar(&o.skipBad, "skip-bad", false, "leave out lines that cannot be read, and count them")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
 	f.IntVar(&o.parallel, "parallel", 0, "runs at the same time (default: as many as there are processors)")
+	o.waits.flags(f)
+	o.complete(command)
 	command.MarkFlagsMutuallyExclusive("json", "csv")
 }
 
@@ -152,13 +157,25 @@ func (o *replayOptions) plan(args []string) (*replayPlan, error) {
 // open opens the one trace that was named.
 func (o *replayOptions) open(args []string) (*traces.Trace, error) {
 	files, options := append(rotated(o.log), args...), traces.Options{SkipBad: o.skipBad}
-	switch {
-	case len(files) == 0:
-		return nil, errors.New("name a trace, or --log; see --help for the forms")
-	case len(files) == 1 && len(o.log) == 0:
-		return traces.Open(files[0], options)
+	parts, err := o.parts()
+	if err != nil {
+		return nil, err
 	}
-	return traces.OpenLogs(files, options)
+	var t *traces.Trace
+	switch {
+	case len(files) == 0 && len(parts) == 0:
+		return nil, errors.New("name a trace, --log, or --tenant; see --help for the forms")
+	case len(files) == 0:
+		return traces.Mix(parts)
+	case len(files) == 1 && len(o.log) == 0:
+		t, err = traces.Open(files[0], options)
+	default:
+		t, err = traces.OpenLogs(files, options)
+	}
+	if err != nil || len(parts) == 0 {
+		return t, err
+	}
+	return traces.Mix(append([]traces.Part{{Trace: t}}, parts...))
 }
 
 // rotated are decision logs with what was put aside from them.
@@ -182,6 +199,9 @@ func (o *replayOptions) base(c *sim.Config, p *replayPlan) (err error) {
 		for i := range c.Fleet {
 			c.Fleet[i].TierTokensMax, c.Fleet[i].TierSeconds = o.tierTokens, o.tierLoad.Seconds()
 		}
+	}
+	if err = o.waits.with(c); err != nil {
+		return err
 	}
 	if c.Assumed, err = oneOf("caches", o.caches, "exact", "assumed"); err != nil {
 		return err
@@ -209,6 +229,8 @@ func (o *replayOptions) base(c *sim.Config, p *replayPlan) (err error) {
 	switch {
 	case err != nil:
 		return err
+	case o.regret > 0 && (c.Queue != nil || c.Pools != nil):
+		return errors.New("--regret holds choices against each other that every worker could have taken: not with --queue or pools (--config)")
 	case o.seeds < 1:
 		return fmt.Errorf("--seeds %d; it is at least 1", o.seeds)
 	case o.minutes > 0 && p.trace.Untimed:

@@ -27,6 +27,7 @@ type replayLine struct {
 	Seed          uint64  `json:"seed"`
 	Requests      int     `json:"requests"`
 	Refused       int     `json:"refused"`
+	TurnedAway    int     `json:"turned_away"`
 	TTFTMean      float64 `json:"ttft_mean_ms"`
 	TTFTP50       float64 `json:"ttft_p50_ms"`
 	TTFTP90       float64 `json:"ttft_p90_ms"`
@@ -55,6 +56,10 @@ type replayLine struct {
 	PooledHit     float64 `json:"pooled_lru_hit_rate"`
 	BestHit       float64 `json:"pooled_best_hit_rate"`
 	LeastPrefill  float64 `json:"least_prefill_s"`
+
+	// With a queue, pools or tenants, in --json only: a table has no place for them.
+	Tenants []tenantLine `json:"tenants,omitempty"`
+	Pools   []poolLine   `json:"pools,omitempty"`
 }
 
 func (p *replayPlan) line(r *sweep.Run) replayLine {
@@ -63,7 +68,7 @@ func (p *replayPlan) line(r *sweep.Run) replayLine {
 	return replayLine{
 		Policy: x.Policy, Fleet: lineup.Name(r.At.Fleet), Workers: x.Workers, Rate: x.Rate, AtOnce: r.At.AtOnce,
 		ViewDelay: r.At.ViewDelay.Seconds() * ms, Replicas: r.At.Replicas, Caches: p.options.caches, Constants: p.options.constants, Seed: x.Seed,
-		Requests: x.Finished, Refused: x.Refused,
+		Requests: x.Finished, Refused: x.Refused, TurnedAway: x.TurnedAway,
 		TTFTMean: ms * x.TTFT.Mean(), TTFTP50: ms * x.TTFT.Quantile(0.5), TTFTP90: ms * x.TTFT.Quantile(0.9), TTFTP99: ms * x.TTFT.Quantile(0.99),
 		TPOTMean: ms * x.TPOT.Mean(), TPOTP99: ms * x.TPOT.Quantile(0.99), E2EMean: ms * x.E2E.Mean(), E2EP99: ms * x.E2E.Quantile(0.99),
 		SessionMean: x.Session.Mean(), Makespan: x.Makespan.Seconds(), HitRate: x.HitRate(), Declined: x.Declined, BusiestMean: x.Spread(),
@@ -83,7 +88,11 @@ func (p *replayPlan) lines(w io.Writer) func(*sweep.Run) {
 	switch {
 	case p.options.json:
 		out := json.NewEncoder(w)
-		return func(r *sweep.Run) { _ = out.Encode(p.line(r)) }
+		return func(r *sweep.Run) {
+			l := p.line(r)
+			l.Tenants, l.Pools = tenantLines(r.Result), poolLines(r.Result)
+			_ = out.Encode(l)
+		}
 	case p.options.csv:
 		out := csv.NewWriter(w)
 		headed := false
@@ -127,13 +136,17 @@ func columns(l replayLine) (names, values []string) {
 
 // table prints all points, and what they say together.
 func (p *replayPlan) table(w io.Writer, rows []*sweep.Row) {
+	first := 0
 	for i, r := range rows {
 		if i == 0 || rows[i-1].Point != r.Point {
 			p.heading(w, r)
+			first = i
 		}
 		p.row(w, r)
 		if i+1 == len(rows) || rows[i+1].Point != r.Point {
 			fmt.Fprintln(w)
+			tenantTable(w, rows[first:i+1])
+			poolTable(w, rows[first:i+1])
 		}
 	}
 	if len(p.sweep.Policies) > 1 {
@@ -150,6 +163,9 @@ func (p *replayPlan) heading(w io.Writer, r *sweep.Row) {
 	fmt.Fprintf(w, "%s: %s requests", r.At, thousands(first.Finished))
 	if first.Refused > 0 {
 		fmt.Fprintf(w, ", %d refused that fit on no worker", first.Refused)
+	}
+	if first.TurnedAway > 0 {
+		fmt.Fprintf(w, ", %d turned away", first.TurnedAway)
 	}
 	if n := len(r.Results); n > 1 {
 		fmt.Fprintf(w, ", %d seeds", n)

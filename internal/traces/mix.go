@@ -14,9 +14,9 @@ type Part struct {
 }
 
 // Mix makes one trace of several, each with its own times and sessions. What one asks shares no prefix with what another asks. A trace whose
-// sessions have no times of their own has no place in it.
+// sessions have no times of their own has no place in it. There is at least one part.
 func Mix(parts []Part) (*Trace, error) {
-	t := &Trace{Form: synthetic, skipped: new(int)}
+	t := &Trace{Form: parts[0].Form, skipped: new(int)}
 	var names []string
 	for i, p := range parts {
 		switch {
@@ -24,8 +24,8 @@ func Mix(parts []Part) (*Trace, error) {
 			return nil, fmt.Errorf("%s: its sessions have no times of their own, so that it cannot be mixed with others", p.Name)
 		case i > 0 && p.BlockTokens != t.BlockTokens:
 			return nil, fmt.Errorf("%s names blocks of %d tokens, %s of %d: they cannot be mixed", parts[0].Name, t.BlockTokens, p.Name, p.BlockTokens)
-		case !p.Synthetic():
-			t.Form = p.Form
+		case p.Synthetic():
+			t.Form = synthetic // each seed makes another
 		}
 		t.BlockTokens, t.Sessions, t.Jitter = p.BlockTokens, t.Sessions || p.Sessions, max(t.Jitter, p.Jitter)
 		names = append(names, strings.TrimPrefix(p.Tenant+"="+p.Name, "="))
