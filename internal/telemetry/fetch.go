@@ -75,6 +75,7 @@ func newClient(t Target, o *Options) *client {
 	base = strings.TrimSuffix(base, "/v1")
 	return &client{base: base, key: t.Key, rank: t.Rank, timeout: o.Timeout, transport: &http.Transport{
 		DialContext:            o.dial,
+		DialTLSContext:         o.DialTLS,
 		MaxConnsPerHost:        1,
 		MaxIdleConnsPerHost:    1,
 		IdleConnTimeout:        30 * time.Second,

@@ -48,13 +48,14 @@ type Options struct {
 	StaleAfter   time.Duration // failures that go on for less are not told to the log
 	Refresh      time.Duration // how often models are listed again, and how soon a worker that refuses to be scraped is asked again
 
-	InFlight  func(id string) int            // our requests in flight there; asked just before each scrape
-	OnInfo    func(t Target, i fleet.Info)   // first knowledge, and every change
-	OnCounts  func(t Target, c fleet.Counts) // every good scrape
-	OnRestart func(t Target)                 // the engine is another process than before: its cache is empty. OnInfo follows
-	OnDown    func(t Target, err error)      // nobody answers at the address
-	OnFail    func(t Target, err error)      // any failed attempt, OnDown's included
-	Log       *slog.Logger                   // changes only: found, unreachable, failing, working again
+	DialTLS   func(ctx context.Context, network, address string) (net.Conn, error) // for https; nil trusts the system's roots
+	InFlight  func(id string) int                                                  // our requests in flight there; asked just before each scrape
+	OnInfo    func(t Target, i fleet.Info)                                         // first knowledge, and every change
+	OnCounts  func(t Target, c fleet.Counts)                                       // every good scrape
+	OnRestart func(t Target)                                                       // the engine is another process than before: its cache is empty. OnInfo follows
+	OnDown    func(t Target, err error)                                            // nobody answers at the address
+	OnFail    func(t Target, err error)                                            // any failed attempt, OnDown's included
+	Log       *slog.Logger                                                         // changes only: found, unreachable, failing, working again
 
 	dial func(ctx context.Context, network, address string) (net.Conn, error) // tests run without sockets, in virtual time
 }

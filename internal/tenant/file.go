@@ -273,7 +273,7 @@ func (p *parser) key(t *Tenant, n *yaml.Node, where string) {
 		})
 	}
 	var err error
-	if k.digest, err = parseDigest(text); err != nil {
+	if k.digest, err = ParseDigest(text); err != nil {
 		p.report(line, where, "%v", err)
 		return
 	}

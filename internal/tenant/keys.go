@@ -31,8 +31,8 @@ func digestOf(text string) Digest { return sha256.Sum256([]byte(text)) }
 // String is the digest as files have it; printf %s KEY | sha256sum makes the same digits.
 func (d Digest) String() string { return digestForm + hex.EncodeToString(d[:]) }
 
-// parseDigest reads what String writes. Its error does not repeat the text, which may be a key in the clear.
-func parseDigest(text string) (d Digest, err error) {
+// ParseDigest reads what String writes. Its error does not repeat the text, which may be a key in the clear.
+func ParseDigest(text string) (d Digest, err error) {
 	digits, ok := strings.CutPrefix(text, digestForm)
 	if n, bad := hex.Decode(d[:], []byte(cut(digits, 2*len(d)))); !ok || bad != nil || n != len(d) || len(digits) != 2*len(d) {
 		return Digest{}, fmt.Errorf("want %s and %d hexadecimal digits, the SHA-256 of the key; keys are never written in the clear", digestForm, 2*len(d))

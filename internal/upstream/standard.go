@@ -36,9 +36,11 @@ func newStandard(b base, o Options) *standard {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return &standard{base: b, o: o, transport: &http.Transport{
-		DialContext:            (&net.Dialer{Timeout: o.ConnectTimeout}).DialContext,
-		TLSClientConfig:        o.TLS,
-		TLSHandshakeTimeout:    o.ConnectTimeout,
+		DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, o.ConnectTimeout)
+			defer cancel()
+			return o.DialTLS(ctx, network, address)
+		},
 		ResponseHeaderTimeout:  o.HeaderTimeout,
 		IdleConnTimeout:        o.IdleConnLifetime,
 		MaxIdleConnsPerHost:    o.IdleConnsMax,

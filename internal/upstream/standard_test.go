@@ -22,7 +22,7 @@ func startTLS(t *testing.T, handler http.HandlerFunc) *httptest.Server {
 }
 
 func newTLSClient(t *testing.T, s *httptest.Server, o Options) Client {
-	o.TLS = s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	o.DialTLS = (&tls.Dialer{Config: s.Client().Transport.(*http.Transport).TLSClientConfig}).DialContext
 	c, err := New(s.URL, o)
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func TestOverTLSFaultsHaveTheSameClasses(t *testing.T) {
 			t.Errorf("%s: %v: class %v, sent %v", path, e, e.Class, e.Sent)
 		}
 	}
-	strict, err := New(s.URL, Options{TLS: &tls.Config{}})
+	strict, err := New(s.URL, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

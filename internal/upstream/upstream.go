@@ -31,6 +31,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
 	"strings"
 	"time"
@@ -81,8 +82,8 @@ type Options struct {
 	IdleConnsMax int
 	// HeadBytesMax bounds a response head, and the trailers of a chunked body. Default 64 KiB.
 	HeadBytesMax int
-	// TLS is used for https workers. Nil means the system's roots.
-	TLS *tls.Config
+	// DialTLS connects to an https worker and shakes hands. Nil: it is trusted by the system's roots.
+	DialTLS func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // DefaultOptions are the values a zero field stands for.
@@ -112,6 +113,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.HeadBytesMax <= 0 {
 		o.HeadBytesMax = d.HeadBytesMax
+	}
+	if o.DialTLS == nil {
+		o.DialTLS = new(tls.Dialer).DialContext
 	}
 	return o
 }
