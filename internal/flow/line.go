@@ -31,6 +31,7 @@ type band struct {
 	waiting        [kinds]sum
 	credit         float64 // seconds of engine time that it is owed for having starved
 	bias           [kinds]bias
+	speed          [kinds]meter
 	gone           bool // its line was forgotten
 }
 

@@ -74,6 +74,7 @@ func (q *Queue) take(now time.Time, l *line, it *Item) {
 	b, a, k := it.band, it.account, it.kind()
 	l.went(now, it, &q.o)
 	l.speed[k].went(now, it.cost)
+	b.speed[k].went(now, it.cost)
 	b.bias[k].saw(it.expected, now.Sub(it.pushed).Seconds())
 	b.served = max(b.served, a.served)
 	b.charge(a, it.cost)

@@ -187,6 +187,9 @@ func (q *Queue) remove(now time.Time, it *Item) {
 	}
 	it.hold = nil
 	l, k := it.band.line, it.kind()
+	if it.band.waiting[k].requests == 0 {
+		it.band.speed[k].dry()
+	}
 	for i := range l.bands {
 		if l.bands[i].waiting[k].requests > 0 {
 			return

@@ -48,10 +48,13 @@ func (m *meter) rate(now time.Time) (rate, gap float64, known bool) {
 	return m.seconds / span, gap, true
 }
 
-// biasMemory is over how many items a band's waits are held against what was expected, and biasMost the factor that is believed at most.
+// biasMemory is over how many items a band's short waits are held against what was expected, and biasMost the factor that is believed at most.
+// It is told by those of biasWaits seconds at most, and of longer ones holds for so much: a long wait says how it was when it began, and is made of
+// what stands in the queue, not of who comes later.
 const (
 	biasMemory = 64
 	biasMost   = 16
+	biasWaits  = 5
 )
 
 // bias is what waits turn out to be over the plain ones: those that come later go first when they are more urgent or shorter, and how
@@ -60,7 +63,7 @@ type bias struct{ expected, actual float64 }
 
 // saw takes an item that went, or gave up; expected is below 0 where it was not known.
 func (b *bias) saw(expected, actual float64) {
-	if expected < 0 {
+	if expected < 0 || expected > biasWaits {
 		return
 	}
 	const keep = 1 - 1.0/biasMemory
@@ -130,12 +133,22 @@ func share(has sum, seconds float64) sum {
 }
 
 // plainWait is how many seconds an item, in the queue or about to be, has to wait from now on, if nobody else comes; below 0: not known yet.
+// What goes before it in its class goes at the speed of the class, which is what those above it leave; until that is known, all that goes
+// before it at the line's.
 func (q *Queue) plainWait(now time.Time, l *line, it *Item) float64 {
 	rate, gap, known := l.speed[it.kind()].rate(now)
 	if !known {
 		return -1
 	}
-	return float64(l.ahead(q.classOf(it), it).nanos)/1e9/rate + gap/2
+	class, k := q.classOf(it), it.kind()
+	ahead := l.ahead(class, it).nanos
+	if own, ownGap, known := l.bands[class].speed[k].rate(now); known {
+		for i := range class {
+			ahead -= l.bands[i].waiting[k].nanos
+		}
+		rate, gap = own, ownGap
+	}
+	return float64(ahead)/1e9/rate + gap/2
 }
 
 // LineWait is about how long an item would wait that joined the end of a line now; 0 where nobody waits, or that is not known yet.
@@ -162,7 +175,8 @@ func (q *Queue) wait(now time.Time, l *line, it *Item) (time.Duration, bool) {
 
 // likely makes of a plain wait what it is likely to become.
 func (q *Queue) likely(l *line, it *Item, plain float64) (time.Duration, bool) {
-	seconds := plain * l.bands[q.classOf(it)].bias[it.kind()].factor()
+	more := l.bands[q.classOf(it)].bias[it.kind()].factor() - 1
+	seconds := plain + more*min(plain, biasWaits)
 	return time.Duration(min(max(0, seconds), costMax.Seconds()) * float64(time.Second)), plain >= 0
 }
 
