@@ -89,6 +89,7 @@ var rooms = map[string][]string{
 	"sweep":      {"sim", "lineup"},
 	"report":     {"sweep", "sim", "lineup"},
 	"contest":    {"sweep", "sim", "lineup", "traces", "sched"},
+	"reckoning":  {"forecast", "lineup", "sim", "traces"},
 	"crowd":      {"sim", "lineup", "traces", "flow", "pools", "heavy"},
 	"filewatch":  {},
 	"mint":       {},

@@ -173,21 +173,22 @@ func refuse(w http.ResponseWriter, status int, message string) {
 
 // routerState is /state: everything an operator, a script or a page wants to know, as of one moment.
 type routerState struct {
-	Version     string         `json:"version"`
-	Started     time.Time      `json:"started"`
-	Policy      string         `json:"policy"`
-	Running     int            `json:"running_requests"`
-	SeedPrint   string         `json:"seed_fingerprint"`
-	Index       indexState     `json:"index"`
-	EventIndex  eventState     `json:"event_index"`
-	Models      []render.State `json:"models"`
-	DecisionLog *logState      `json:"decision_log,omitempty"`
-	Queue       *queueState    `json:"queue,omitempty"`
-	Tenants     []tenantState  `json:"tenants,omitempty"`
-	TenantsMore int            `json:"tenants_left_out,omitempty"`
-	Pools       []poolState    `json:"pools,omitempty"`
-	Virtual     []virtualState `json:"virtual_models,omitempty"`
-	Workers     []workerState  `json:"workers"`
+	Version     string          `json:"version"`
+	Started     time.Time       `json:"started"`
+	Policy      string          `json:"policy"`
+	Running     int             `json:"running_requests"`
+	SeedPrint   string          `json:"seed_fingerprint"`
+	Index       indexState      `json:"index"`
+	EventIndex  eventState      `json:"event_index"`
+	Models      []render.State  `json:"models"`
+	DecisionLog *logState       `json:"decision_log,omitempty"`
+	Queue       *queueState     `json:"queue,omitempty"`
+	Tenants     []tenantState   `json:"tenants,omitempty"`
+	TenantsMore int             `json:"tenants_left_out,omitempty"`
+	Pools       []poolState     `json:"pools,omitempty"`
+	Virtual     []virtualState  `json:"virtual_models,omitempty"`
+	Forecasts   []forecastState `json:"forecasts"`
+	Workers     []workerState   `json:"workers"`
 }
 
 type indexState struct {
@@ -242,7 +243,7 @@ func (r *router) state() routerState {
 	s := routerState{Version: version, Started: r.started, Policy: r.gate.Policy(), Running: r.proxy.Running(), SeedPrint: r.seed.Fingerprint(), Workers: []workerState{}}
 	s.EventIndex, s.Models = r.exact.events(), r.exact.render.States()
 	modes := r.exact.modes(s.Models)
-	s.Queue, s.Pools, s.Virtual = r.queueNow(), r.poolsNow(), r.virtualsNow()
+	s.Queue, s.Pools, s.Virtual, s.Forecasts = r.queueNow(), r.poolsNow(), r.virtualsNow(), r.forecastsNow()
 	s.Tenants, s.TenantsMore = r.tenantsNow()
 	r.gate.View(func(v gate.View) {
 		x := v.Index.Stats()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/choice"
 	"github.com/warmpath/warmpath/internal/metrics"
+	"github.com/warmpath/warmpath/internal/models"
 	"github.com/warmpath/warmpath/internal/pools"
 )
 
@@ -19,6 +20,7 @@ func (r *router) wireChoices() error {
 	if len(po.Pools) > 0 {
 		r.gate.UsePools(set)
 	}
+	r.gate.UsePrices(models.PricesOf(mo).Of)
 	desk, odd := choice.New(mo, r.gate)
 	if len(odd) > 0 {
 		return fmt.Errorf("the models cannot be as configured: %s", odd[0])

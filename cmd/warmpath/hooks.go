@@ -171,6 +171,7 @@ func (r *router) collect(s *metrics.State) {
 	view := r.exact.collect(s)
 	r.collectQueue(s)
 	r.collectChoices(s)
+	r.collectForecasts(s)
 	r.gate.View(func(v gate.View) {
 		for _, w := range v.Workers {
 			load, state := w.Load(v.Now), metrics.WorkerState{ID: w.ID, State: w.State()}

@@ -76,6 +76,7 @@ func full() *Set {
 			Events: &EventsState{}, Truth: &TruthState{}}}
 		s.TokenModes = []TokenMode{{Model: "m"}}
 		s.Pools, s.Choices = []PoolState{{Pool: "short"}}, []ChoiceState{{Virtual: "chat", Model: "m", Reason: "only"}}
+		s.Forecasts = []ForecastState{{Model: "m"}}
 		s.Queue, s.Tenants = &QueueState{Classes: []ClassState{{Class: "standard"}}}, []TenantState{{Tenant: "search"}}
 	})
 	s.KnowModel("m")

@@ -18,7 +18,9 @@ type State struct {
 	Queue   *QueueState // nil: nothing waits here
 	Pools   []PoolState
 	Choices []ChoiceState
-	Tenants []TenantState // none: nobody is asked for a key
+	// Forecasts are by model.
+	Forecasts []ForecastState
+	Tenants   []TenantState // none: nobody is asked for a key
 }
 
 // WorkerState is one worker at the moment of a scrape.
@@ -58,6 +60,8 @@ var stateFamilies = []string{
 	"warmpath_decision_log_records_total", "warmpath_decision_log_drops_total",
 	"warmpath_token_mode", "warmpath_token_requests_total", "warmpath_token_checks_total", "warmpath_token_mismatches_total", "warmpath_token_questions_total",
 	"warmpath_pool_workers", "warmpath_pool_requests_total", "warmpath_model_choices_total",
+	"warmpath_forecast_answers_total", "warmpath_forecast_answers_within_total", "warmpath_forecast_output_tokens_total", "warmpath_forecast_prefills_total",
+	"warmpath_forecast_prefill_seconds_total", "warmpath_forecast_prefill_off_ratio",
 	"warmpath_events_state", "warmpath_events_messages_total", "warmpath_events_blocks_total", "warmpath_events_troubles_total",
 	"warmpath_events_worker_blocks", "warmpath_events_index_blocks", "warmpath_events_index_memberships", "warmpath_events_index_bytes",
 	"warmpath_events_index_bytes_max", "warmpath_events_index_evictions_total",
@@ -107,6 +111,7 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	emitQueue(emit, s.Queue)
 	emitTenants(emit, s.Tenants)
 	emitChoices(emit, s.Pools, s.Choices)
+	emitForecasts(emit, s.Forecasts, c.label)
 	seen := make(map[string]bool, len(s.Workers))
 	for i := range s.Workers {
 		w := &s.Workers[i]
