@@ -1,4 +1,4 @@
-// Package crowd holds the queue to its promises by replays in virtual time: heavy jobs among chats, tenants of unlike appetite, overload.
+// Package crowd holds the queue to its promises by replays in virtual time: heavy jobs among chats, tenants of unlike appetite, overload, pools.
 // Scenes are seeded, so that the same queue gives the same figures.
 //
 //	err := crowd.Show(ctx, usual, seed, func(v crowd.Verdict) { fmt.Println(v.Pass, v.Case, v.Figures) })
@@ -13,6 +13,7 @@ import (
 	"github.com/warmpath/warmpath/internal/flow"
 	"github.com/warmpath/warmpath/internal/heavy"
 	"github.com/warmpath/warmpath/internal/lineup"
+	"github.com/warmpath/warmpath/internal/pools"
 	"github.com/warmpath/warmpath/internal/sim"
 	"github.com/warmpath/warmpath/internal/traces"
 )
@@ -36,7 +37,7 @@ type show struct {
 // Show plays all scenes under a queue, and variants of it to compare with, and tells each verdict as soon as it is there.
 func Show(ctx context.Context, usual sim.Queue, seed uint64, that func(Verdict)) error {
 	s := &show{ctx: ctx, usual: usual, seed: seed, that: that}
-	for _, part := range []func() error{s.heavy, s.fair, s.overload} {
+	for _, part := range []func() error{s.heavy, s.fair, s.overload, s.pools} {
 		if err := part(); err != nil {
 			return err
 		}
@@ -49,13 +50,14 @@ type scene struct {
 	fleet string
 	parts []traces.Part
 	queue *sim.Queue    // nil: engines queue
+	pools *pools.Set    // nil: all workers for all
 	spans time.Duration // of arrivals
 	from  time.Duration // times to the first token are judged of those that came later
 }
 
 // play replays a scene.
 func (s *show) play(x scene) (*sim.Result, error) {
-	c := sim.Config{Queue: x.queue, Seed: s.seed, Jitter: -1, ByTenant: true, From: x.from}
+	c := sim.Config{Queue: x.queue, Pools: x.pools, Seed: s.seed, Jitter: -1, ByTenant: true, From: x.from}
 	var err error
 	if c.Fleet, err = lineup.Parse(x.fleet, nil); err != nil {
 		return nil, err
