@@ -42,6 +42,7 @@ type explanation struct {
 	BestMatchedTokens int `json:"best_matched_tokens"`
 
 	Cost  *explainedCost  `json:"cost,omitempty"`
+	Pools []explainedPool `json:"pools,omitempty"`
 	Queue *explainedQueue `json:"queue,omitempty"`
 	Rows  []explainedRow  `json:"rows"`
 	Came  *explainedEnd   `json:"came,omitempty"` // what came of a request that was
@@ -57,15 +58,28 @@ type explainedPrompt struct {
 
 type explainedAnswer struct {
 	MaxTokens      int     `json:"max_tokens,omitempty"` // the request's own limit
-	ExpectedTokens float64 `json:"expected_tokens"`      // of one answer
+	ExpectedTokens float64 `json:"expected_tokens"`      // of all answers
+	P50Tokens      float64 `json:"p50_tokens,omitempty"` // that half of such answers do not exceed
+	P90Tokens      float64 `json:"p90_tokens,omitempty"`
 	Answers        int     `json:"answers,omitempty"`
 }
 
+// explainedCost is what a request is expected to take, see docs/COST.md.
 type explainedCost struct {
-	PrefillSeconds float64 `json:"prefill_seconds"`
-	DecodeSeconds  float64 `json:"decode_seconds"` // its part of the engine's steps
-	KVTokens       int     `json:"kv_tokens,omitempty"`
-	Heavy          bool    `json:"heavy,omitempty"`
+	PrefillSeconds float64  `json:"prefill_seconds"`
+	DecodeSeconds  float64  `json:"decode_seconds"`
+	EngineSeconds  float64  `json:"engine_seconds"`
+	KVTokensPeak   int      `json:"kv_tokens_peak,omitempty"`
+	Money          *float64 `json:"money,omitempty"` // nil: its model has no price
+	Heavy          bool     `json:"heavy,omitempty"`
+}
+
+// explainedPool is what it is expected to take in a pool, as its workers are on the mean.
+type explainedPool struct {
+	Pool         string `json:"pool"`
+	Workers      int    `json:"workers"`
+	CachedTokens int    `json:"cached_tokens"` // on the worker that has most
+	explainedCost
 }
 
 type explainedQueue struct {
@@ -130,8 +144,7 @@ func explainOutlook(o *proxy.Outlook) explanation {
 		chosen = d.Worker.ID
 		e.Worker, e.Reason, e.Relaxed, e.Hit = chosen, d.Reason, d.Relaxed, d.Hit.String()
 		e.MatchedTokens, e.BestMatchedTokens = d.MatchedTokens, d.BestMatchedTokens
-		e.Cost = &explainedCost{PrefillSeconds: d.Cost.Prefill, DecodeSeconds: d.Cost.Decode, Heavy: o.Heavy,
-			KVTokens: f.PromptTokens + int(d.OutputTokens*float64(o.Answers))}
+		e.foretell(&o.Outlook)
 	}
 	for i := range d.Rows {
 		r := &d.Rows[i]
@@ -203,9 +216,7 @@ func explainRecord(d *declog.Record) explanation {
 	if d.CachedReported {
 		e.Came.CachedTokens = &d.CachedTokens
 	}
-	if d.PrefillSecondsEst+d.DecodeSecondsEst > 0 {
-		e.Cost = &explainedCost{PrefillSeconds: d.PrefillSecondsEst, DecodeSeconds: d.DecodeSecondsEst}
-	}
+	e.foretold(d)
 	if d.Refused != "" || d.WaitedSeconds > 0 {
 		e.Queue = &explainedQueue{Refused: d.Refused, WaitSeconds: &d.WaitedSeconds}
 	}

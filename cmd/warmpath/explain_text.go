@@ -16,6 +16,7 @@ func printExplanation(w io.Writer, e *explanation, rowsMax int) error {
 	p.request(e)
 	p.verdict(e)
 	p.cost(e)
+	p.pools(e)
 	p.came(e)
 	p.table(e, rowsMax)
 	p.filtered(e)
@@ -68,6 +69,9 @@ func (p *explainPrinter) request(e *explanation) {
 	p.say("\nprompt: %s tokens, %s\n", thousands(e.Prompt.Tokens), howInWords(e))
 	if e.Answer.ExpectedTokens > 0 {
 		p.say("answer: about %s tokens are expected", thousands(int(math.Round(e.Answer.ExpectedTokens))))
+		if e.Answer.P90Tokens > 0 {
+			p.say(", at most %s in half of such cases and %s in nine of ten", thousands(int(math.Round(e.Answer.P50Tokens))), thousands(int(math.Round(e.Answer.P90Tokens))))
+		}
 		if e.Answer.MaxTokens > 0 {
 			p.say("; the request allows %s", thousands(e.Answer.MaxTokens))
 		}
@@ -153,10 +157,7 @@ func (p *explainPrinter) cost(e *explanation) {
 	if e.Cost == nil {
 		return
 	}
-	p.say("cost there: %s s of prefill and %s s of decoding", decimals(e.Cost.PrefillSeconds), decimals(e.Cost.DecodeSeconds))
-	if e.Cost.KVTokens > 0 {
-		p.say(", %s tokens of KV memory", thousands(e.Cost.KVTokens))
-	}
+	p.say("cost there: %s", e.Cost)
 	if e.Cost.Heavy {
 		p.say("; it is heavy: few such prefills run at one time")
 	}

@@ -1,9 +1,73 @@
 package main
 
 import (
+	"fmt"
+
+	"github.com/warmpath/warmpath/internal/cost"
+	"github.com/warmpath/warmpath/internal/declog"
 	"github.com/warmpath/warmpath/internal/forecast"
+	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/metrics"
 )
+
+// logForecast notes what was expected of a request.
+func logForecast(d *declog.Record, f *forecast.Forecast) {
+	d.PrefillSecondsEst, d.DecodeSecondsEst, d.EngineSecondsEst = f.PrefillSeconds, f.DecodeSeconds, f.EngineSeconds
+	d.OutputTokensEst, d.OutputTokensP50Est, d.OutputTokensP90Est = f.OutputTokens, f.OutputP50, f.OutputP90
+	d.KVTokensPeakEst, d.MoneyEst = f.KVTokensPeak, f.Money
+}
+
+// foretell has an explanation say what a request would take, and foretold what was expected of one that was.
+func (e *explanation) foretell(o *gate.Outlook) {
+	f := &o.Forecast
+	e.Answer.ExpectedTokens, e.Answer.P50Tokens, e.Answer.P90Tokens = f.OutputTokens, f.OutputP50, f.OutputP90
+	one := costOf(f)
+	e.Cost, one.Heavy = &one, o.Heavy
+	for _, p := range o.Pools {
+		e.Pools = append(e.Pools, explainedPool{p.Pool, p.Workers, p.CachedTokens, costOf(&p.Forecast)})
+	}
+}
+
+func (e *explanation) foretold(d *declog.Record) {
+	e.Answer.P50Tokens, e.Answer.P90Tokens = d.OutputTokensP50Est, d.OutputTokensP90Est
+	if d.PrefillSecondsEst+d.DecodeSecondsEst > 0 {
+		one := costOf(&forecast.Forecast{Money: d.MoneyEst, Priced: d.MoneyEst > 0, Estimate: cost.Estimate{PrefillSeconds: d.PrefillSecondsEst, DecodeSeconds: d.DecodeSecondsEst,
+			EngineSeconds: d.EngineSecondsEst, KVTokensPeak: d.KVTokensPeakEst}})
+		e.Cost = &one
+	}
+}
+
+func costOf(f *forecast.Forecast) explainedCost {
+	c := explainedCost{PrefillSeconds: f.PrefillSeconds, DecodeSeconds: f.DecodeSeconds, EngineSeconds: f.EngineSeconds, KVTokensPeak: f.KVTokensPeak}
+	if f.Priced {
+		money := f.Money
+		c.Money = &money
+	}
+	return c
+}
+
+// String is the cost in words.
+func (c *explainedCost) String() string {
+	text := fmt.Sprintf("%s s of prefill and %s s of decoding", decimals(c.PrefillSeconds), decimals(c.DecodeSeconds))
+	if c.EngineSeconds > 0 {
+		text += fmt.Sprintf(", %s s of the engine's own time", decimals(c.EngineSeconds))
+	}
+	if c.KVTokensPeak > 0 {
+		text += fmt.Sprintf(", %s tokens of KV memory", thousands(c.KVTokensPeak))
+	}
+	if c.Money != nil {
+		text += fmt.Sprintf(", %.6g in money", *c.Money)
+	}
+	return text
+}
+
+// pools says what the request would take in each of them.
+func (p *explainPrinter) pools(e *explanation) {
+	for i := range e.Pools {
+		in := &e.Pools[i]
+		p.say("in pool %s (%d workers, %s tokens cached): %s\n", in.Pool, in.Workers, thousands(in.CachedTokens), &in.explainedCost)
+	}
+}
 
 // forecastState is how far off the forecasts of one model's requests were, in /state. Sums are since the start.
 type forecastState struct {

@@ -132,7 +132,8 @@ func (r *router) logDecision(f *proxy.Facts) {
 		d.Session = fmt.Sprintf("%016x", f.Session)
 	}
 	d.Class, d.WaitedSeconds, d.Refused = f.Class, f.Waited.Seconds(), f.Refused
-	d.PrefillSecondsEst, d.DecodeSecondsEst, d.OutputTokensEst = f.Decision.Cost.Prefill, f.Decision.Cost.Decode, f.Decision.OutputTokens
+	logForecast(d, &f.Forecast)
+	d.Money = f.Money
 	d.PromptBytes, d.PromptTokensEst, d.MaxTokens = f.TextBytes, f.PromptTokens, f.MaxTokens
 	d.PromptTokens, d.CompletionTokens, d.CachedTokens = f.Usage.PromptTokens, f.Usage.CompletionTokens, f.Usage.CachedTokens
 	d.Metered, d.CachedReported = f.Usage.HasPrompt, f.Usage.HasCached

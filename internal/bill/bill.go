@@ -72,6 +72,14 @@ func (u *Use) seconds(prompt, answer int) float64 {
 	return prefill + decode
 }
 
+// Charged is the money that a request costs that used so much; one that no engine began costs nothing.
+func Charged(ran bool, u tenant.Use) (units float64) {
+	if ran {
+		units = u.Money.Units()
+	}
+	return units
+}
+
 // Ran says whether an engine began a request, for all that is known: one that a worker refused has cost nothing, nor has one that failed before
 // a token came of it; what a client left behind was computed. seen is whether a token was, or the engine told of the prompt.
 func Ran(o outcome.Outcome, tries int, seen bool) bool {

@@ -66,9 +66,16 @@ type Record struct {
 	Reason  string `json:"reason,omitempty"`
 	Tries   []Try  `json:"tries,omitempty"` // attempts that failed before the last one
 
-	PrefillSecondsEst float64 `json:"prefill_seconds_est,omitempty"` // engine time it was expected to take on the chosen worker
-	DecodeSecondsEst  float64 `json:"decode_seconds_est,omitempty"`
-	OutputTokensEst   float64 `json:"output_tokens_est,omitempty"`
+	// What it was expected to take on the chosen worker, see docs/COST.md.
+	PrefillSecondsEst  float64 `json:"prefill_seconds_est,omitempty"`
+	DecodeSecondsEst   float64 `json:"decode_seconds_est,omitempty"`
+	EngineSecondsEst   float64 `json:"engine_seconds_est,omitempty"`
+	OutputTokensEst    float64 `json:"output_tokens_est,omitempty"`
+	OutputTokensP50Est float64 `json:"output_tokens_p50_est,omitempty"`
+	OutputTokensP90Est float64 `json:"output_tokens_p90_est,omitempty"`
+	KVTokensPeakEst    int     `json:"kv_tokens_peak_est,omitempty"`
+	MoneyEst           float64 `json:"money_est,omitempty"`
+	Money              float64 `json:"money,omitempty"` // that it cost
 
 	Outcome string `json:"outcome,omitempty"`
 	Refused string `json:"refused,omitempty"` // why it might not wait, or which limit kept it out

@@ -81,7 +81,7 @@ func (x *exchange) admit() error {
 	}
 	x.try = a
 	x.want.Tried = append(x.want.Tried, a.Worker)
-	x.facts.Decision, x.facts.Pool, x.facts.Tries, x.facts.Placed = a.Decision, a.Pool, x.facts.Tries+1, a.Began
+	x.facts.Decision, x.facts.Forecast, x.facts.Pool, x.facts.Tries, x.facts.Placed = a.Decision, a.Forecast, a.Pool, x.facts.Tries+1, a.Began
 	return nil
 }
 
@@ -114,10 +114,12 @@ func (x *exchange) placeFailure(err error) *failure {
 // leave settles what the request counted for at the desk.
 func (x *exchange) leave() {
 	f, d := &x.facts, &x.facts.Decision
-	x.p.desk.End(f.Ended, &x.guest, x.ran(), bill.Used(x.p.o.Prices.Of(f.Model), bill.Use{
+	used := bill.Used(x.p.o.Prices.Of(f.Model), bill.Use{
 		PromptTokens: f.Usage.PromptTokens, CachedTokens: f.Usage.CachedTokens, CompletionTokens: f.Usage.CompletionTokens, Reported: f.Usage.HasPrompt,
 		CachedReported: f.Usage.HasCached, Seen: f.Tokens, Whole: f.Outcome == outcome.Succeeded, Estimate: f.PromptTokens,
-		Placed: bill.Expectation{PrefillSeconds: d.Cost.Prefill, DecodeSeconds: d.Cost.Decode, UncachedTokens: float64(f.PromptTokens - d.MatchedTokens), OutputTokens: d.OutputTokens}}))
+		Placed: bill.Expectation{PrefillSeconds: d.Cost.Prefill, DecodeSeconds: d.Cost.Decode, UncachedTokens: float64(f.PromptTokens - d.MatchedTokens), OutputTokens: d.OutputTokens}})
+	f.Money = bill.Charged(x.ran(), used)
+	x.p.desk.End(f.Ended, &x.guest, x.ran(), used)
 }
 
 // ran says whether an engine began the request.

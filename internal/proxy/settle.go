@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/choice"
+	"github.com/warmpath/warmpath/internal/forecast"
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/outcome"
@@ -24,7 +25,9 @@ type Facts struct {
 	Session          uint64
 	Chain            prefix.Chain
 
-	Decision     sched.Decision // the last one
+	Decision     sched.Decision    // the last one,
+	Forecast     forecast.Forecast // and what was expected of the request there
+	Money        float64           // that it cost, at its model's price
 	Pool         gate.Pool
 	Asked        string // the model that it named, where that stands for others
 	Choice       choice.Choice
