@@ -98,6 +98,11 @@ func Scale(fleet []Worker, workers int) []Worker {
 	return scaled
 }
 
+// Most is the most tokens of one request that any worker of the fleet takes.
+func Most(fleet []Worker) int {
+	return slices.MaxFunc(fleet, func(a, b Worker) int { return a.KVTokensMax - b.KVTokensMax }).KVTokensMax
+}
+
 // Name is the fleet as Parse reads it.
 func Name(fleet []Worker) string {
 	var parts []string

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/warmpath/warmpath/internal/bounds"
 	"github.com/warmpath/warmpath/internal/sim"
 	"github.com/warmpath/warmpath/internal/sweep"
 )
@@ -57,7 +58,7 @@ func (k ranked) svg(rows []*sweep.Row, p palette, of func(*sim.Result) float64) 
 }
 
 // hits draws the hit rates, and what was possible.
-func hits(rows []*sweep.Row, p palette, b sim.Bounds) chart {
+func hits(rows []*sweep.Row, p palette, b bounds.Bounds) chart {
 	most := max(b.HitRate, 0.01)
 	for _, r := range rows {
 		most = max(most, mean(r, (*sim.Result).HitRate))
@@ -75,7 +76,7 @@ func hits(rows []*sweep.Row, p palette, b sim.Bounds) chart {
 }
 
 // firsts draws the mean times to the first token over the bound.
-func firsts(rows []*sweep.Row, p palette, b sim.Bounds) chart {
+func firsts(rows []*sweep.Row, p palette, b bounds.Bounds) chart {
 	of := func(x *sim.Result) float64 { return x.TTFT.Mean() }
 	least, most := math.Inf(1), 0.0
 	if b.TTFT > 0 {

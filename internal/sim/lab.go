@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/engine"
 	"github.com/warmpath/warmpath/internal/forecast"
+	"github.com/warmpath/warmpath/internal/lineup"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/traces"
@@ -16,23 +17,23 @@ import (
 
 // lab is one run.
 type lab struct {
-	config  Config
-	now     time.Duration
-	workers []*worker
-	routers []*router
-	events  events
-	chance  *rand.Rand // of arrivals
-	spray   *rand.Rand // of the router that a request comes to
-	reader  traces.Reader
-	next    traces.Request // the trace's next one, unless
-	ended   bool
-	live    int // requests and sessions on their way
-	placed  int
-	until   time.Duration // the run ends then, where Force says so
-	ends    []int32       // prompt bytes at the ends of blocks, for prompts of any length
-	most    int           // tokens of the largest request that fits anywhere
-	spare   []*flight
-	result  *Result
+	config   Config
+	now      time.Duration
+	workers  []*worker
+	routers  []*router
+	events   events
+	arrivals *traces.Arrivals
+	spray    *rand.Rand // of the router that a request comes to
+	reader   traces.Reader
+	next     traces.Request // the trace's next one, unless
+	ended    bool
+	live     int // requests and sessions on their way
+	placed   int
+	until    time.Duration // the run ends then, where Force says so
+	ends     []int32       // prompt bytes at the ends of blocks, for prompts of any length
+	most     int           // tokens of the largest request that fits anywhere
+	spare    []*flight
+	result   *Result
 }
 
 // flight is one request on its way.
@@ -69,7 +70,7 @@ type session struct {
 const promptBytes = 4
 
 func newLab(c Config) (*lab, error) {
-	l := &lab{config: c, chance: arrivalChance(c.Seed), spray: rand.New(rand.NewPCG(c.Seed, 0x7370726179)), most: capacity(c.Fleet)}
+	l := &lab{config: c, arrivals: traces.NewArrivals(c.Seed, c.Jitter, c.Rate), spray: rand.New(rand.NewPCG(c.Seed, 0x7370726179)), most: lineup.Most(c.Fleet)}
 	l.result = newResult(c)
 	var err error
 	if l.result.Pools, err = PoolsIn(c.Pools, c.Fleet); err != nil {
@@ -93,18 +94,6 @@ func newLab(c Config) (*lab, error) {
 	return l, nil
 }
 
-// arrivalChance is the random source of arrivals within the grain of their stamps.
-func arrivalChance(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x6172726976616c73)) }
-
-// arrival is when a request with that stamp comes.
-func (c *Config) arrival(stamp time.Duration, chance *rand.Rand) time.Duration {
-	at := float64(stamp)
-	if c.Jitter > 0 {
-		at += chance.Float64() * float64(c.Jitter)
-	}
-	return time.Duration(at / c.Rate)
-}
-
 func (l *lab) start(r traces.Reader) error {
 	l.reader = r
 	if err := l.read(); err != nil {
@@ -118,7 +107,7 @@ func (l *lab) start(r traces.Reader) error {
 		l.events.push(event{kind: sample})
 	}
 	for range l.config.AtOnce {
-		if err := l.startSession(time.Duration(l.chance.Float64() * float64(staggerOver))); err != nil {
+		if err := l.startSession(l.arrivals.Within(staggerOver)); err != nil {
 			return err
 		}
 	}
@@ -189,7 +178,7 @@ func (l *lab) nextEnd() (at time.Duration, first *worker) {
 
 // arrive takes the trace's next request, or its next session, and lets it arrive within the grain of its stamp.
 func (l *lab) arrive() error {
-	at := l.config.arrival(l.next.At, l.chance)
+	at := l.arrivals.At(l.next.At)
 	if l.config.Trace.Sessions {
 		return l.startSession(at)
 	}

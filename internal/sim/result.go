@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"github.com/warmpath/warmpath/internal/bounds"
 	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/sketch"
 )
@@ -53,7 +54,7 @@ type Result struct {
 	Tenants []*Tenant
 	Pools   []*Pool
 	// Bounds are what was possible.
-	Bounds Bounds
+	Bounds bounds.Bounds
 
 	slo   SLO
 	first time.Duration

@@ -11,10 +11,10 @@ package sim
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/bounds"
 	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/engine"
 	"github.com/warmpath/warmpath/internal/forecast"
@@ -131,6 +131,12 @@ func (c Config) check() error {
 	return nil
 }
 
+// FindBounds works out what was possible for a run.
+func FindBounds(ctx context.Context, c Config) (bounds.Bounds, error) {
+	c = c.withDefaults()
+	return bounds.Find(ctx, bounds.Question{Trace: c.Trace, Fleet: c.Fleet, Rate: c.Rate, Jitter: c.Jitter, Seed: c.Seed, AtOnce: c.AtOnce})
+}
+
 // tickEvery is how many events lie between two looks at the context and calls of Progress.
 const tickEvery = 2048
 
@@ -196,9 +202,4 @@ type worker struct {
 	waiting []*flight     // those of them that were not seen running yet
 	steps   stepLog
 	view    *blockView // of its cache, as routers see it; nil when at once or assumed
-}
-
-// capacity is the most tokens of one request that any worker of the fleet takes.
-func capacity(fleet []lineup.Worker) int {
-	return slices.MaxFunc(fleet, func(a, b lineup.Worker) int { return a.KVTokensMax - b.KVTokensMax }).KVTokensMax
 }

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/bounds"
 	"github.com/warmpath/warmpath/internal/lineup"
 	"github.com/warmpath/warmpath/internal/sim"
 )
@@ -71,7 +72,7 @@ type Run struct {
 // shared is worked out by whoever comes first.
 type shared struct {
 	once   sync.Once
-	bounds sim.Bounds
+	bounds bounds.Bounds
 	err    error
 }
 
@@ -193,7 +194,7 @@ func (r *Run) do(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	var bounds sim.Bounds
+	var bounds bounds.Bounds
 	if r.bounds != nil {
 		if r.bounds.find(ctx, r.Config); r.bounds.err != nil {
 			return r.bounds.err

@@ -1,4 +1,8 @@
-package sim
+// Package bounds is what is possible for a trace and a fleet, whatever the policy: hit rates, times and their sums that no router can better.
+//
+//	b, err := bounds.Find(ctx, bounds.Question{Trace: trace, Fleet: fleet, Rate: 1, Seed: 1})
+//	fmt.Println(b.HitRate, b.TTFT)
+package bounds
 
 import (
 	"cmp"
@@ -41,6 +45,16 @@ const (
 	boundNamesMax    = 4_000_000
 )
 
+// Question is a replay as far as bounds depend on it, see sim.Config.
+type Question struct {
+	Trace  *traces.Trace
+	Fleet  []lineup.Worker
+	Rate   float64
+	Jitter time.Duration
+	Seed   uint64
+	AtOnce int
+}
+
 // asked is one request as bounds see it.
 type asked struct {
 	at             time.Duration
@@ -54,16 +68,15 @@ type asked struct {
 
 // study is the trace as bounds see it.
 type study struct {
-	config Config
+	config Question
 	all    []asked
 	blocks []int32 // of all prompts, by number
 	known  map[prefix.Key]int32
 	bound  Bounds
 }
 
-// FindBounds works out what was possible. Bounds of traces that are too long are left 0.
-func FindBounds(ctx context.Context, c Config) (Bounds, error) {
-	c = c.withDefaults()
+// Find works out what was possible. Bounds of traces that are too long are left 0.
+func Find(ctx context.Context, c Question) (Bounds, error) {
 	s := &study{config: c, known: make(map[prefix.Key]int32)}
 	whole, err := s.read(ctx)
 	if err != nil || !whole || len(s.all) == 0 {
@@ -94,8 +107,7 @@ func (s *study) read(ctx context.Context) (whole bool, err error) {
 		return false, err
 	}
 	defer reader.Close()
-	chance := arrivalChance(s.config.Seed)
-	most := capacity(s.config.Fleet)
+	arrivals, most := traces.NewArrivals(s.config.Seed, s.config.Jitter, s.config.Rate), lineup.Most(s.config.Fleet)
 	var q traces.Request
 	var keys []prefix.Key
 	var before []traces.Run
@@ -106,7 +118,7 @@ func (s *study) read(ctx context.Context) (whole bool, err error) {
 		} else if err != nil {
 			return false, err
 		}
-		at := s.config.arrival(q.At, chance)
+		at := arrivals.At(q.At)
 		broken = broken && q.Follows
 		if broken || q.Prompt+q.Output > most {
 			if n := len(s.all); !broken && n > 0 && q.Follows {
@@ -365,4 +377,11 @@ func (s *study) inOrder() []int32 {
 		}
 	}
 	return order
+}
+
+func ratio(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return a / b
 }
