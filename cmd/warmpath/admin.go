@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/render"
@@ -29,7 +28,9 @@ func (r *router) adminHandler() http.Handler {
 	mux.HandleFunc("GET /state", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, r.state()) })
 	mux.HandleFunc("GET /workers", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, r.state().Workers) })
 	mux.HandleFunc("POST /workers", r.postWorker)
+	mux.HandleFunc("GET /workers/{id}", r.getWorker)
 	mux.HandleFunc("POST /workers/{id}/drain", r.postDrain)
+	mux.HandleFunc("POST /workers/{id}/undrain", r.postUndrain)
 	mux.HandleFunc("DELETE /workers/{id}", r.deleteWorker)
 	mux.HandleFunc("GET /policy", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, map[string]any{"policy": r.gate.Policy(), "policies": sched.PolicyNames()})
@@ -49,9 +50,9 @@ func (r *router) adminHandler() http.Handler {
 			refuse(w, http.StatusMethodNotAllowed, q.URL.Path+" does not take "+q.Method+", it takes "+strings.Join(takes, ", "))
 			return
 		}
-		refuse(w, http.StatusNotFound, "no such admin path: "+q.URL.Path+"; there are GET /metrics, /state, /workers, /policy, /healthz, POST /workers, POST /workers/{id}/drain, DELETE /workers/{id}, POST /policy, POST /explain")
+		refuse(w, http.StatusNotFound, "no such admin path: "+q.URL.Path+"; there are GET /metrics, /state, /workers, /workers/{id}, /policy, /healthz, POST /workers, POST /workers/{id}/drain and /undrain, DELETE /workers/{id}, POST /policy, POST /explain")
 	})
-	return http.NewCrossOriginProtection().Handler(mux)
+	return mux
 }
 
 // adminMethods are the methods that the path of q is served with; none for a path that does not exist.
@@ -62,63 +63,6 @@ func adminMethods(mux *http.ServeMux, q *http.Request) (takes []string) {
 		}
 	}
 	return takes
-}
-
-func (r *router) postWorker(w http.ResponseWriter, q *http.Request) {
-	var in struct {
-		URL         string   `json:"url"`
-		ID          string   `json:"id"`
-		Key         string   `json:"key"`
-		InFlightMax int      `json:"in_flight_max"`
-		Model       string   `json:"model"`
-		Ranks       int      `json:"ranks"`
-		GPUMetrics  string   `json:"gpu_metrics"`
-		GPUs        string   `json:"gpus"`
-		Pool        string   `json:"pool"`
-		Labels      []string `json:"labels"`
-	}
-	if err := readJSON(w, q, &in); err != nil {
-		refuse(w, http.StatusBadRequest, err.Error())
-		return
-	}
-	checked := config.WorkerAt(in.URL)
-	checked.Key, checked.InFlightMax, checked.Model = config.Secret(in.Key), in.InFlightMax, in.Model
-	checked.Ranks, checked.GPUMetrics, checked.GPUs = in.Ranks, in.GPUMetrics, in.GPUs
-	checked.Pool, checked.Labels = in.Pool, in.Labels
-	if in.ID != "" {
-		checked.ID = in.ID
-	}
-	trial := r.cfg
-	trial.Workers = []config.Worker{checked}
-	if err := trial.Validate(); err != nil {
-		refuse(w, http.StatusBadRequest, err.Error())
-		return
-	}
-	if err := r.addWorkers(checked); err != nil {
-		refuse(w, http.StatusConflict, err.Error())
-		return
-	}
-	r.log.Info("worker added", "worker", checked.ID)
-	answer(w, http.StatusCreated, map[string]string{"id": checked.ID})
-}
-
-func (r *router) postDrain(w http.ResponseWriter, q *http.Request) {
-	id := q.PathValue("id")
-	if err := r.gate.Drain(id); err != nil {
-		refuse(w, http.StatusNotFound, err.Error())
-		return
-	}
-	r.log.Info("worker draining", "worker", id)
-	answer(w, http.StatusOK, map[string]string{"id": id, "state": "draining"})
-}
-
-func (r *router) deleteWorker(w http.ResponseWriter, q *http.Request) {
-	id := q.PathValue("id")
-	if err := r.removeWorker(id); err != nil {
-		refuse(w, http.StatusNotFound, err.Error())
-		return
-	}
-	answer(w, http.StatusOK, map[string]string{"id": id, "state": "removed"})
 }
 
 func (r *router) postPolicy(w http.ResponseWriter, q *http.Request) {
@@ -188,6 +132,8 @@ type routerState struct {
 	Pools       []poolState     `json:"pools,omitempty"`
 	Virtual     []virtualState  `json:"virtual_models,omitempty"`
 	Forecasts   []forecastState `json:"forecasts"`
+	Sources     []sourceState   `json:"discovery"`
+	Refused     []refusedState  `json:"refused_workers,omitempty"`
 	Workers     []workerState   `json:"workers"`
 }
 
@@ -208,6 +154,9 @@ type workerState struct {
 	ID              string   `json:"id"`
 	URL             string   `json:"url"`
 	State           string   `json:"state"`
+	Draining        string   `json:"draining,omitempty"` // why: by hand, leaving or left
+	Source          string   `json:"source"`             // who names it
+	Labels          []string `json:"labels,omitempty"`
 	Incarnation     uint64   `json:"incarnation"`
 	Engine          string   `json:"engine"`
 	Version         string   `json:"version"`
@@ -245,11 +194,15 @@ func (r *router) state() routerState {
 	modes := r.exact.modes(s.Models)
 	s.Queue, s.Pools, s.Virtual, s.Forecasts = r.queueNow(), r.poolsNow(), r.virtualsNow(), r.forecastsNow()
 	s.Tenants, s.TenantsMore = r.tenantsNow()
+	standings := r.members.standings()
+	s.Sources, s.Refused = r.sourcesNow(), r.refusedNow()
 	r.gate.View(func(v gate.View) {
 		x := v.Index.Stats()
 		s.Index = indexState{x.Bytes, x.BytesMax, x.Blocks, x.Evictions}
 		for _, w := range v.Workers {
 			state := describe(w, v)
+			at := standings[w.ID]
+			state.Source, state.Draining, state.Labels = at.source, at.draining, at.labels
 			if w.Slot < len(x.PerSlot) {
 				state.AssumedBytes, state.AssumedBytesMax = x.PerSlot[w.Slot].CachedBytes, x.PerSlot[w.Slot].CapacityBytes
 			}

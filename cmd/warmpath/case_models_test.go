@@ -144,6 +144,28 @@ func TestMUL01TheCheapestModelThatCanDoItAnswersAndAConversationStaysThere(t *te
 	}
 }
 
+func TestMUL01ATenantsTierAndWhatItHasLeftToSpendDecideAmongModels(t *testing.T) {
+	behind := []models.Candidate{
+		{Model: "large", Tier: 2, Price: cost.Price{Input: 10_000, Output: 10_000}}, {Model: "small", Tier: 1, Price: cost.Price{Input: 1, Output: 1}},
+	}
+	for _, c := range []struct{ limits, choose, search, agents string }{
+		{"    tier_min: 2\n", "cost", "large", "small"},
+		{"    spend_per_day: 0.01\n", "order", "small", "large"},
+	} {
+		tenants := keyed(t, c.limits)
+		rt := start(t, func(o *config.Config) {
+			tenants(o)
+			o.Models = []models.Virtual{{Name: "chat", Choose: c.choose, Candidates: behind}}
+		}, newWorker(t, nil, "large"), newWorker(t, nil, "small"))
+		for key, want := range map[string]string{searchKey: c.search, agentsKey: c.agents} {
+			r := rt.post("/v1/chat/completions", asking("chat", "hello", `"max_tokens":20,`), "X-Api-Key", key)
+			if got := r.header.Get("X-Warmpath-Model"); r.status != http.StatusOK || got != want {
+				t.Errorf("%q: %q answered, want %q: %d %s", c.limits, got, want, r.status, r.body)
+			}
+		}
+	}
+}
+
 func TestMUL01ABodyOfAnyFormGetsTheChosenModelOrIsToldWhyNot(t *testing.T) {
 	w := newWorker(t, nil, "small")
 	rt := start(t, func(c *config.Config) {

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"net"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,7 +34,9 @@ a stream, the same prompt again to see what is cached, and a long answer whose c
 Whether prompts can be matched exactly is seen as serve would see it: engines are asked for the tokens of some built-in conversations,
 which are compared with those of the model's own files (--tokenizer), and their cache events are listened to (--events).
 
-Without --worker and --config the usual ports of this machine are looked at. Exit code: 0 nothing is broken, 1 something is.`
+Workers that are found (--workers-dns and the like, or the file's discovery) are looked for once, and what their sources say is told.
+
+Without --worker, --config and these the usual ports of this machine are looked at. Exit code: 0 nothing is broken, 1 something is.`
 
 const doctorExample = `  warmpath doctor --worker http://gpu-1:8000 --worker http://gpu-2:8000
   warmpath doctor --config warmpath.yaml --json
@@ -54,7 +59,9 @@ func doctorCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.fleet.file, "config", "", "configuration file (YAML) whose workers are looked at")
 	flags.StringArrayVar(&f.fleet.workers, "worker", nil, "address of an engine, http://host:port; repeat for more")
+	f.fleet.sources.add(cmd)
 	f.fleet.exactFlags(cmd)
+	f.fleet.safety.workerFlags(cmd)
 	flags.BoolVar(&f.asJSON, "json", false, "print the findings as JSON")
 	flags.BoolVar(&f.noRequests, "no-requests", false, "send no chat requests: only what engines say of themselves is seen")
 	flags.DurationVar(&f.timeout, "timeout", checkup.DefaultOptions().Timeout, "how long one chat request may take")
@@ -77,21 +84,37 @@ func runDoctor(cmd *cobra.Command, f doctorFlags) error {
 	if err != nil {
 		return err
 	}
+	if c.Discovery.Any() {
+		findWorkers(cmd.Context(), &c, cmd.ErrOrStderr())
+		if len(c.Workers) == 0 {
+			return errors.New("no source names a worker")
+		}
+	}
 	if len(c.Workers) == 0 {
 		if c.Workers, err = findLocal(cmd.ErrOrStderr()); err != nil {
 			return err
 		}
 	}
 	o := checkup.DefaultOptions()
-	o.Dial = dialOptions(c)
-	o.Telemetry = telemetry.Options{Interval: c.Telemetry.Interval, Timeout: c.Telemetry.Timeout}
+	s, err := openSafety(c, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	o.Dial = dialOptions(c, s.certs.DialTLS)
+	o.Telemetry = telemetry.Options{DialTLS: s.certs.DialTLS, Interval: c.Telemetry.Interval, Timeout: c.Telemetry.Timeout}
 	o.InjectUsage, o.Requests, o.Timeout = c.InjectUsage, !f.noRequests, f.timeout
 	var workers []checkup.Worker
-	for _, w := range c.Workers {
-		workers = append(workers, checkup.Worker{ID: w.ID, URL: w.URL, Key: string(w.Key), Model: w.Model, Ranks: w.Ranks, GPUMetrics: w.GPUMetrics, GPUs: w.GPUList()})
+	for i, w := range c.Workers {
+		to, err := s.reach(w, func(string) {})
+		if err != nil {
+			return usageError{err}
+		}
+		defer to.stop()
+		c.Workers[i].Key = config.Secret(to.key)
+		workers = append(workers, checkup.Worker{ID: w.ID, URL: w.URL, Key: to.key, Model: w.Model, Ranks: w.Ranks, GPUMetrics: w.GPUMetrics, GPUs: w.GPUList()})
 	}
 	reports := checkup.All(cmd.Context(), workers, o)
-	addExact(cmd.Context(), c, reports)
+	addExact(cmd.Context(), c, s, reports)
 	for _, text := range unservedFiles(c.Exact.Tokenizers, served(reports)) {
 		fmt.Fprintln(cmd.ErrOrStderr(), text)
 	}
@@ -111,12 +134,12 @@ func runDoctor(cmd *cobra.Command, f doctorFlags) error {
 }
 
 // dialOptions is how workers are talked to, for serve and doctor alike.
-func dialOptions(c config.Config) upstream.Options {
+func dialOptions(c config.Config, dialTLS func(ctx context.Context, network, address string) (net.Conn, error)) upstream.Options {
 	idle := c.Timeouts.IdleGap
 	if idle == 0 {
 		idle = -1 // the upstream client's word for none
 	}
-	return upstream.Options{ConnectTimeout: c.Timeouts.Connect, HeaderTimeout: c.Timeouts.Header, IdleGap: idle}
+	return upstream.Options{ConnectTimeout: c.Timeouts.Connect, HeaderTimeout: c.Timeouts.Header, IdleGap: idle, DialTLS: dialTLS}
 }
 
 func sumUp(reports []checkup.Report) examined {

@@ -18,10 +18,10 @@ const exactLookMax = 15 * time.Second
 
 // addExact looks how far each worker can be known exactly: with the same parts as serve, for as long as the look takes. Workers that are
 // broken are left alone.
-func addExact(ctx context.Context, c config.Config, reports []checkup.Report) {
+func addExact(ctx context.Context, c config.Config, s *safety, reports []checkup.Report) {
 	ctx, cancel := context.WithTimeout(ctx, exactLookMax)
 	defer cancel()
-	m := exactParts(c.Exact, prefix.NewSeed([]byte("doctor")), slog.New(slog.DiscardHandler))
+	m := exactParts(c.Exact, prefix.NewSeed([]byte("doctor")), s.certs, slog.New(slog.DiscardHandler))
 	defer m.Close()
 	byID := map[string]config.Worker{}
 	for _, w := range c.Workers {

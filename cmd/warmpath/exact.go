@@ -11,8 +11,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/certs"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/exact"
+	"github.com/warmpath/warmpath/internal/facts"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/kvevent"
@@ -20,7 +22,6 @@ import (
 	"github.com/warmpath/warmpath/internal/kvindex"
 	"github.com/warmpath/warmpath/internal/outcome"
 	"github.com/warmpath/warmpath/internal/prefix"
-	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/render"
 	"github.com/warmpath/warmpath/internal/telemetry"
 	"github.com/warmpath/warmpath/internal/truth"
@@ -44,16 +45,16 @@ type exactMode struct {
 }
 
 func (r *router) wireExact() *exactMode {
-	m := exactParts(r.cfg.Exact, r.seed, r.log)
+	m := exactParts(r.cfg.Exact, r.seed, r.safety.certs, r.log)
 	m.r = r
 	return m
 }
 
 // exactParts makes the parts, which serve and doctor have alike.
-func exactParts(c config.Exact, seed prefix.Seed, log *slog.Logger) *exactMode {
+func exactParts(c config.Exact, seed prefix.Seed, trusted *certs.Store, log *slog.Logger) *exactMode {
 	m := &exactMode{book: truth.New(truth.DefaultOptions()), told: map[string]exact.Worker{}}
 	m.client = &http.Client{
-		Transport:     &http.Transport{MaxIdleConnsPerHost: c.TokensMax, IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: 64 << 10, DisableCompression: true},
+		Transport:     &http.Transport{DialTLSContext: trusted.DialTLS, MaxIdleConnsPerHost: c.TokensMax, IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: 64 << 10, DisableCompression: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // it would take keys elsewhere
 	}
 	m.index = kvindex.New(kvindex.Options{BytesMax: int64(c.IndexBytesMax)})
@@ -192,7 +193,7 @@ func (m *exactMode) find(ctx context.Context, ask render.Ask, into *exact.Found)
 }
 
 // settled compares what a worker reported with what was predicted of it.
-func (m *exactMode) settled(f *proxy.Facts) {
+func (m *exactMode) settled(f *facts.Facts) {
 	w := f.Decision.Worker
 	if w == nil || !f.Usage.HasPrompt || f.Outcome != outcome.Succeeded {
 		return

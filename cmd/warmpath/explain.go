@@ -17,7 +17,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/declog"
 	"github.com/warmpath/warmpath/internal/sched"
 )
@@ -46,11 +45,12 @@ const explainExample = `  warmpath explain --body request.json
 
 // explainFlags are the flags of `warmpath explain`.
 type explainFlags struct {
-	body, admin, api, policy, id, log string
-	headers                           []string
-	rows                              int
-	json                              bool
-	timeout                           time.Duration
+	admin                      adminFlags
+	body, api, policy, id, log string
+	headers                    []string
+	rows                       int
+	json                       bool
+	timeout                    time.Duration
 }
 
 // explainCommand is `warmpath explain`.
@@ -63,7 +63,7 @@ func explainCommand() *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringVar(&f.body, "body", "", "file with the request's body, - for standard input")
-	flags.StringVar(&f.admin, "admin", "http://"+config.Default().Admin, "admin port of the router")
+	f.admin.add(command)
 	flags.StringVar(&f.api, "api", "", "what the body is: "+strings.Join(apiNames(), ", ")+", or a path such as /v1/rerank; guessed if not given")
 	flags.StringVar(&f.policy, "policy", "", "policy to go by, in place of the one in force")
 	flags.StringArrayVar(&f.headers, "header", nil, "header of the request, 'Name: value'; repeat for more")
@@ -167,29 +167,20 @@ func (f *explainFlags) ask(ctx context.Context, stdin io.Reader) (e explanation,
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	q, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(f.admin, "/")+"/explain?"+query.Encode(), bytes.NewReader(text))
-	if err != nil || q.URL.Host == "" {
-		return e, usageError{fmt.Errorf("--admin %q is no address; write http://host:port", f.admin)}
+	q, err := f.admin.request(ctx, http.MethodPost, "/explain?"+query.Encode(), bytes.NewReader(text))
+	if err != nil {
+		return e, err
 	}
 	for _, h := range f.headers {
 		name, value, _ := strings.Cut(h, ":")
 		q.Header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // no proxy of the environment stands before an admin port
-	a, err := client.Do(q)
+	said, err := f.admin.do(q, explainAnswerBytesMax)
 	if err != nil {
-		return e, fmt.Errorf("the router's admin port does not answer (--admin; serve prints it when it starts): %w", err)
-	}
-	defer a.Body.Close()
-	said, err := io.ReadAll(io.LimitReader(a.Body, explainAnswerBytesMax))
-	if err != nil {
-		return e, fmt.Errorf("%s broke off: %w", f.admin, err)
-	}
-	if a.StatusCode != http.StatusOK {
-		return e, refusedBy(f.admin, a.StatusCode, said)
+		return e, err
 	}
 	if err := json.Unmarshal(said, &e); err != nil || e.Verdict == "" {
-		return e, fmt.Errorf("%s answered what is no explanation: is it a router's admin port (--admin)?", f.admin)
+		return e, fmt.Errorf("%s answered what is no explanation: is it a router's admin port (--admin)?", f.admin.url)
 	}
 	return e, nil
 }

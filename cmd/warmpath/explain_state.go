@@ -118,6 +118,8 @@ type explainedEnd struct {
 	CachedTokens     *int     `json:"cached_tokens,omitempty"` // nil: the engine did not tell
 	CompletionTokens int      `json:"completion_tokens,omitempty"`
 	WaitedSeconds    float64  `json:"waited_seconds,omitempty"`
+	Preempted        int      `json:"preempted,omitempty"`
+	WastedSeconds    float64  `json:"wasted_seconds,omitempty"`
 	TTFTSeconds      float64  `json:"ttft_seconds,omitempty"`
 	E2ESeconds       float64  `json:"e2e_seconds,omitempty"`
 }
@@ -208,7 +210,7 @@ func explainRecord(d *declog.Record) explanation {
 		Verdict: verdictPlaced, Policy: d.Policy, Worker: d.Worker, Reason: d.Reason, Relaxed: d.Relaxed, Hit: d.Hit,
 		MatchedTokens: d.CachedTokensEst, BestMatchedTokens: d.BestMatchedTokens, Rows: []explainedRow{},
 		Came: &explainedEnd{Outcome: d.Outcome, Status: d.Status, Error: d.Error, PromptTokens: d.PromptTokens, CompletionTokens: d.CompletionTokens,
-			WaitedSeconds: d.WaitedSeconds, TTFTSeconds: d.TTFTSeconds, E2ESeconds: d.E2ESeconds},
+			WaitedSeconds: d.WaitedSeconds, Preempted: d.Preempted, WastedSeconds: d.WastedSeconds, TTFTSeconds: d.TTFTSeconds, E2ESeconds: d.E2ESeconds},
 	}
 	if d.TokensKnown {
 		e.Prompt.How = tokensExact

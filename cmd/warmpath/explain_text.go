@@ -182,6 +182,9 @@ func (p *explainPrinter) came(e *explanation) {
 			p.say(", %s %s s", t.what, decimals(t.seconds))
 		}
 	}
+	if c.Preempted > 0 {
+		p.say(", gave way %d times to more urgent requests (%s s of engine time spent in vain)", c.Preempted, decimals(c.WastedSeconds))
+	}
 	p.say("\n")
 	if c.PromptTokens > 0 {
 		p.say("the engine counted %s prompt tokens, %s of them cached, and %s of the answer\n", thousands(c.PromptTokens), cachedWords(c.CachedTokens), thousands(c.CompletionTokens))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/declog"
+	"github.com/warmpath/warmpath/internal/facts"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/metrics"
@@ -33,7 +34,7 @@ func (r *router) hooks() proxy.Hooks {
 }
 
 // settled counts and logs one request that is over.
-func (r *router) settled(f *proxy.Facts) {
+func (r *router) settled(f *facts.Facts) {
 	m, model := r.metrics, r.metrics.Model(f.Model)
 	model.Request(f.API.String(), string(f.Outcome))
 	r.countUsage(f)
@@ -74,7 +75,7 @@ func (r *router) settled(f *proxy.Facts) {
 }
 
 // countUsage counts tokens. What was predicted is counted only beside what was reported, so that the two can be compared.
-func (r *router) countUsage(f *proxy.Facts) {
+func (r *router) countUsage(f *facts.Facts) {
 	m := r.metrics
 	if !f.Usage.HasPrompt {
 		if f.Outcome == outcome.Succeeded {
@@ -100,7 +101,7 @@ func seconds[T ~float32 | ~float64](s T) time.Duration {
 	return time.Duration(float64(s) * float64(time.Second))
 }
 
-func (r *router) logAccess(f *proxy.Facts) {
+func (r *router) logAccess(f *facts.Facts) {
 	worker := ""
 	if f.Decision.Worker != nil {
 		worker = f.Decision.Worker.ID
@@ -115,6 +116,9 @@ func (r *router) logAccess(f *proxy.Facts) {
 	if f.Class != "" {
 		attrs = append(attrs, "class", f.Class, "waited_seconds", f.Waited.Seconds())
 	}
+	if f.Preempted > 0 {
+		attrs = append(attrs, "preempted", f.Preempted, "wasted_seconds", f.Wasted)
+	}
 	if f.Refused != "" {
 		attrs = append(attrs, "refused", f.Refused)
 	}
@@ -125,13 +129,13 @@ func (r *router) logAccess(f *proxy.Facts) {
 }
 
 // logDecision hands one record to the decision log, which never waits.
-func (r *router) logDecision(f *proxy.Facts) {
+func (r *router) logDecision(f *facts.Facts) {
 	d := r.decisions.Record()
 	d.Time, d.ID, d.API, d.Model, d.Tenant, d.Stream = f.Started, f.ID, f.API.String(), f.Model, f.Tenant, f.Stream
 	if f.Session != 0 {
 		d.Session = fmt.Sprintf("%016x", f.Session)
 	}
-	d.Class, d.WaitedSeconds, d.Refused = f.Class, f.Waited.Seconds(), f.Refused
+	d.Class, d.WaitedSeconds, d.Refused, d.Preempted, d.WastedSeconds = f.Class, f.Waited.Seconds(), f.Refused, f.Preempted, f.Wasted
 	logForecast(d, &f.Forecast)
 	d.Money = f.Money
 	d.PromptBytes, d.PromptTokensEst, d.MaxTokens = f.TextBytes, f.PromptTokens, f.MaxTokens
@@ -171,8 +175,10 @@ func (r *router) logDecision(f *proxy.Facts) {
 func (r *router) collect(s *metrics.State) {
 	view := r.exact.collect(s)
 	r.collectQueue(s)
+	r.safety.collect(&s.Safety)
 	r.collectChoices(s)
 	r.collectForecasts(s)
+	r.collectSources(s)
 	r.gate.View(func(v gate.View) {
 		for _, w := range v.Workers {
 			load, state := w.Load(v.Now), metrics.WorkerState{ID: w.ID, State: w.State()}

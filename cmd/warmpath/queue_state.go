@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/facts"
 	"github.com/warmpath/warmpath/internal/line"
 	"github.com/warmpath/warmpath/internal/metrics"
-	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/tenant"
 )
 
@@ -37,6 +37,8 @@ type queueClassState struct {
 	RefusedShare uint64  `json:"refused_tenant_share"`
 	RefusedShed  uint64  `json:"refused_shed"`
 	RefusedLate  uint64  `json:"refused_deadline"`
+	Preempted    uint64  `json:"preempted"`
+	Wasted       float64 `json:"wasted_seconds"`
 }
 
 // queueLineState is those that wait for the same workers.
@@ -73,7 +75,8 @@ func (r *router) queueNow() *queueState {
 	s := &queueState{Waiting: q.Waiting, Bytes: q.Bytes, Work: q.Seconds, Fill: q.Fill, Tenants: q.Tenants, Classes: []queueClassState{}, Lines: []queueLineState{}}
 	for _, c := range q.Classes {
 		s.Classes = append(s.Classes, queueClassState{Class: c.Class, Waiting: c.Waiting, Heavy: c.Heavy, Work: c.Seconds, Oldest: c.Oldest.Seconds(),
-			Passed: c.Passed, Placed: c.Popped, Left: c.Left, TimedOut: c.TimedOut, RefusedFull: c.Full, RefusedShare: c.Crowded, RefusedShed: c.Shed, RefusedLate: c.Late})
+			Passed: c.Passed, Placed: c.Popped, Left: c.Left, TimedOut: c.TimedOut, RefusedFull: c.Full, RefusedShare: c.Crowded, RefusedShed: c.Shed, RefusedLate: c.Late,
+			Preempted: c.Preempted, Wasted: c.WastedSeconds})
 	}
 	for _, l := range q.Lines {
 		model, only, pool := line.Split(l.Line)
@@ -107,7 +110,7 @@ func (r *router) collectQueue(s *metrics.State) {
 		s.Queue = &metrics.QueueState{Bytes: q.Bytes, Fill: q.Fill}
 		for _, c := range q.Classes {
 			s.Queue.Classes = append(s.Queue.Classes, metrics.ClassState{Class: c.Class, Waiting: c.Waiting, Heavy: c.Heavy, OldestSeconds: c.Oldest.Seconds(), WorkSeconds: c.Seconds,
-				Passed: c.Passed, Placed: c.Popped, Left: c.Left, TimedOut: c.TimedOut, Full: c.Full, Crowded: c.Crowded, Shed: c.Shed, Late: c.Late})
+				Passed: c.Passed, Placed: c.Popped, Left: c.Left, TimedOut: c.TimedOut, Full: c.Full, Crowded: c.Crowded, Shed: c.Shed, Late: c.Late, Preempted: c.Preempted, WastedSeconds: c.WastedSeconds})
 		}
 	}
 	for _, t := range r.desk.Stats(time.Now()) {
@@ -117,7 +120,7 @@ func (r *router) collectQueue(s *metrics.State) {
 }
 
 // waited counts how long a request waited for room: also one that did in vain, but not one that might not.
-func (r *router) waited(f *proxy.Facts) {
+func (r *router) waited(f *facts.Facts) {
 	if f.Class != "" && (f.Tries > 0 || f.Waited > 0) {
 		r.metrics.Waited(f.Class).Observe(f.Waited)
 	}

@@ -39,12 +39,16 @@ type router struct {
 	gate      *gate.Gate
 	proxy     *proxy.Proxy
 	desk      *admission.Desk
+	safety    *safety
+	guarded   http.Handler // the admin port
 	choice    *choice.Desk // nil: no model stands for others
 	keyer     *prompt.Keyer
 	metrics   *metrics.Set
 	telemetry *telemetry.Manager
 	exact     *exactMode
+	members   *members
 	decisions *declog.Writer // nil: no decision log
+	secret    []byte         // the installation's
 	seed      prefix.Seed
 	started   time.Time
 
@@ -54,10 +58,12 @@ type router struct {
 
 	base       context.Context // of every request
 	cut        context.CancelCauseFunc
-	stopAsk    context.CancelFunc // ends telemetry
+	asking     context.Context // of telemetry, and of what else asks without being asked
+	stopAsk    context.CancelFunc
 	running    sync.WaitGroup
 	changes    sync.Mutex               // held while a worker comes, goes or restarts, so that fleet, telemetry and metrics change together; taken before any other lock
 	configured map[string]config.Worker // what each worker was added as, by id; guarded by changes
+	reached    map[string]reached       // and how it is reached
 	stopOnce   sync.Once
 }
 
@@ -66,14 +72,14 @@ const outputsMax = 4096
 
 // startRouter listens and serves. It fails when a setting is wrong or a port is taken, never because a worker is down.
 func startRouter(cfg config.Config, log *slog.Logger) (*router, error) {
-	seed, err := installationSeed(cfg)
+	secret, err := installationSecret(cfg)
 	if err != nil && cfg.StateDir != "" {
 		return nil, err
 	}
 	if err != nil { // a container with a read-only root has no folder of its own, and can do without
 		log.Warn("the installation's secret lives as long as this process: block numbers and fingerprints will differ after a restart", "error", err)
 	}
-	r := &router{cfg: cfg, log: log, seed: seed, started: time.Now(), configured: map[string]config.Worker{}}
+	r := &router{cfg: cfg, log: log, secret: secret, seed: prefix.NewSeed(secret), started: time.Now(), configured: map[string]config.Worker{}, reached: map[string]reached{}}
 	if cfg.DecisionLog.File != "" {
 		r.decisions, err = declog.Create(declog.Options{Path: cfg.DecisionLog.File, FileBytesMax: int64(cfg.DecisionLog.BytesMax), FilesMax: cfg.DecisionLog.FilesMax, Log: log})
 		if err != nil {
@@ -81,6 +87,10 @@ func startRouter(cfg config.Config, log *slog.Logger) (*router, error) {
 		}
 	}
 	if err := r.openDesk(); err != nil {
+		r.closeFiles()
+		return nil, err
+	}
+	if r.safety, err = openSafety(cfg, log); err != nil {
 		r.closeFiles()
 		return nil, err
 	}
@@ -94,12 +104,11 @@ func startRouter(cfg config.Config, log *slog.Logger) (*router, error) {
 		return nil, err
 	}
 	r.serve()
-	for _, w := range cfg.Workers {
-		if err := r.addWorkers(w); err != nil {
-			r.Close()
-			return nil, err
-		}
+	if err := r.members.tell(fromConfig, entriesOf(cfg.Workers)); err != nil {
+		r.Close()
+		return nil, err
 	}
+	r.running.Go(func() { r.report("discovery", r.members.Run(r.asking)) })
 	return r, nil
 }
 
@@ -126,7 +135,7 @@ func (r *router) wire() error {
 	x := prefix.New(prefix.Options{BytesMax: int64(c.IndexBytesMax)})
 	book, outputs, ratio := cost.NewBook(cost.DefaultOptions()), cost.NewOutputs(outputsMax), cost.NewRatio()
 	s := sched.New(f, x, book, outputs, ratio, sched.Options{Policy: c.Policy, Seed: mathrand.Uint64(), EnterMax: gate.EnterAtOnce, Room: c.Queue.Room()})
-	r.gate = gate.New(f, x, book, outputs, ratio, s, dialOptions(c), time.Now)
+	r.gate = gate.New(f, x, book, outputs, ratio, s, dialOptions(c, r.safety.certs.DialTLS), time.Now)
 	if c.Queue.Enabled {
 		if err := r.gate.UseQueue(gate.QueueOptions{Options: c.Queue.Flow(), Heavy: c.Queue.HeavyRule(), Hold: c.Queue.Hold}); err != nil {
 			return fmt.Errorf("the queue cannot be made (setting queue): %w", err)
@@ -142,17 +151,21 @@ func (r *router) wire() error {
 		return err
 	}
 	r.exact = r.wireExact()
+	r.members = newMembers(r)
 	o := proxy.DefaultOptions()
 	o.BodyBytesMax, o.RetriesMax, o.InjectUsage, o.ExplainHeaders = int64(c.BodyBytesMax), c.RetriesMax, c.InjectUsage, c.ExplainHeaders
 	o.SpoolBytes, o.SpoolDir, o.CORS = int64(c.BodySpoolBytes), c.BodySpoolDir, intake.CORS{Origins: c.CORS.Origins}
 	o.ConnectTimeout, o.HeaderTimeout, o.IdleGap = c.Timeouts.Connect, c.Timeouts.Header, c.Timeouts.IdleGap
 	o.ClientTimeout, o.BodiesBytesMax = c.Timeouts.Client, int64(c.BodiesBytesMax)
+	o.Salt = r.salts()
 	o.Prices, o.EnginePriority = models.PricesOf(c.ModelOptions()), c.Queue.EnginePriority
 	r.keyer = prompt.New(r.seed, prompt.DefaultOptions())
 	r.proxy = proxy.New(o, r.desk, r.choice, r.gate, r.keyer, r.hooks(), r.log, time.Now)
 	r.telemetry = telemetry.New(telemetry.Options{Interval: c.Telemetry.Interval, Timeout: c.Telemetry.Timeout, StaleAfter: c.Telemetry.StaleAfter,
-		InFlight: r.gate.InFlight, OnInfo: r.onInfo, OnCounts: r.onCounts, OnRestart: r.onRestart, OnDown: r.onDown, OnFail: r.onFail, Log: r.log})
-	return nil
+		DialTLS: r.safety.certs.DialTLS, InFlight: r.gate.InFlight, OnInfo: r.onInfo, OnCounts: r.onCounts, OnRestart: r.onRestart, OnDown: r.onDown, OnFail: r.onFail, Log: r.log})
+	var err error
+	r.guarded, err = r.guardAdmin(r.adminHandler())
+	return err
 }
 
 // serve starts the two servers and telemetry, each in a goroutine that Close waits for.
@@ -160,15 +173,15 @@ func (r *router) serve() {
 	r.base, r.cut = context.WithCancelCause(context.Background())
 	quiet := slog.NewLogLogger(r.log.Handler(), slog.LevelDebug)
 	r.data = downstream.New(downstream.Options{Handler: r.proxy, Listed: true, Context: r.base, Log: r.log, BodyBytesMax: int64(r.cfg.BodyBytesMax), ConnectionsMax: connectionsMax(len(r.cfg.Workers))})
-	r.running.Go(func() { r.report("data port", r.data.Serve(r.dataAt)) })
+	r.running.Go(func() { r.report("data port", r.data.Serve(over(r.dataAt, r.safety.data))) })
 	if r.adminAt != nil {
-		r.admin = &http.Server{Handler: r.adminHandler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 3 * time.Minute, ErrorLog: quiet}
-		r.running.Go(func() { r.report("admin port", r.admin.Serve(r.adminAt)) })
+		r.admin = &http.Server{Handler: r.guarded, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 3 * time.Minute, ErrorLog: quiet}
+		r.running.Go(func() { r.report("admin port", r.admin.Serve(over(r.adminAt, r.safety.admin))) })
 	}
-	var ask context.Context
-	ask, r.stopAsk = context.WithCancel(context.Background())
-	r.running.Go(func() { r.report("telemetry", r.telemetry.Run(ask)) })
-	r.running.Go(func() { r.keepSpent(ask) })
+	r.asking, r.stopAsk = context.WithCancel(context.Background())
+	r.running.Go(func() { r.report("files", r.safety.files.Run(r.asking)) })
+	r.running.Go(func() { r.report("telemetry", r.telemetry.Run(r.asking)) })
+	r.running.Go(func() { r.keepSpent(r.asking) })
 }
 
 func (r *router) report(part string, err error) {
@@ -178,14 +191,14 @@ func (r *router) report(part string, err error) {
 }
 
 // DataURL and AdminURL are where the router answers; useful when a port was 0.
-func (r *router) DataURL() string { return "http://" + r.dataAt.Addr().String() }
+func (r *router) DataURL() string { return scheme(r.safety.data) + r.dataAt.Addr().String() }
 
 // AdminURL is "" when there is no admin port.
 func (r *router) AdminURL() string {
 	if r.adminAt == nil {
 		return ""
 	}
-	return "http://" + r.adminAt.Addr().String()
+	return scheme(r.safety.admin) + r.adminAt.Addr().String()
 }
 
 // drainPoll is how often a draining router looks whether the last request is done.
@@ -251,6 +264,7 @@ func (r *router) removeWorker(id string) error {
 	defer r.changes.Unlock()
 	r.exact.leave(id)
 	delete(r.configured, id)
+	r.unreach(id)
 	if err := r.gate.Remove(id); err != nil {
 		return err
 	}
@@ -260,29 +274,29 @@ func (r *router) removeWorker(id string) error {
 	return nil
 }
 
-// installationSeed reads the installation's secret, or makes it at the first start. Without it prefix keys could be guessed, and
-// would not agree between runs. With an error comes a fresh seed that nobody kept.
-func installationSeed(cfg config.Config) (prefix.Seed, error) {
+// installationSecret reads the installation's secret, or makes it at the first start. Without it prefix keys could be guessed, and
+// would not agree between runs. With an error comes a fresh one that nobody kept.
+func installationSecret(cfg config.Config) ([]byte, error) {
 	secret := make([]byte, 32)
 	rand.Read(secret)
 	folder, err := cfg.StateFolder()
 	if err != nil {
-		return prefix.NewSeed(secret), err
+		return secret, err
 	}
 	file := filepath.Join(folder, "secret")
 	if kept, err := os.ReadFile(file); err == nil && len(kept) >= 16 {
-		return prefix.NewSeed(kept), nil
+		return kept, nil
 	}
 	if err = os.MkdirAll(folder, 0o700); err == nil {
 		err = writeNew(file, secret)
 	}
 	if err != nil {
-		return prefix.NewSeed(secret), fmt.Errorf("the installation's secret cannot be kept in %s (setting state_dir): %w", folder, err)
+		return secret, fmt.Errorf("the installation's secret cannot be kept in %s (setting state_dir): %w", folder, err)
 	}
 	if kept, err := os.ReadFile(file); err == nil && len(kept) >= 16 { // another process may have been first
 		secret = kept
 	}
-	return prefix.NewSeed(secret), nil
+	return secret, nil
 }
 
 // writeNew writes a file whole or not at all, and leaves one that is there already.

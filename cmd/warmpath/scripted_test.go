@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -227,6 +228,9 @@ func (c *call) raw() *net.TCPConn {
 	conn, _, err := http.NewResponseController(c.w).Hijack()
 	if err != nil {
 		panic(err)
+	}
+	if secure, ok := conn.(*tls.Conn); ok { // what breaks below it breaks it too
+		conn = secure.NetConn()
 	}
 	return conn.(*net.TCPConn)
 }

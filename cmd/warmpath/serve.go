@@ -21,12 +21,12 @@ import (
 const serveLong = `serve stands in front of inference engines and sends each request to the worker where it costs least:
 the warm prefix it finds there against the work already owed, in seconds of engine time.
 
-Name the engines with --worker, or in a file with --config. With neither, the usual ports of this machine are
-asked (vLLM 8000, SGLang 30000, llama.cpp 8080, Ollama 11434, LM Studio 1234) and what answers
-is used.
+Name the engines with --worker, or in a file with --config, or have them found: --workers-file, --workers-dns, --workers-http and
+--workers-kubernetes follow who is there (docs/DISCOVERY.md), and a worker that leaves drains. With nothing of it, the usual ports of
+this machine are asked (vLLM 8000, SGLang 30000, llama.cpp 8080, Ollama 11434, LM Studio 1234) and what answers is used.
 
 Clients use the data port as they used the engine: http://127.0.0.1:8800/v1. Operators use the admin port:
-/metrics, /state, POST /workers, POST /workers/{id}/drain, DELETE /workers/{id}, POST /policy, POST /explain.
+/metrics, /state, POST /workers, POST /workers/{id}/drain, DELETE /workers/{id}, POST /policy, POST /explain (docs/ADMIN.md).
 Both listen on this machine only until you say otherwise. Clients are asked for a key once a file says whose keys there are
 (setting tenants.file, warmpath tenant --help): have one before you expose the data port. Until then whoever reaches it may use it.
 
@@ -39,6 +39,7 @@ SIGHUP changes nothing: the configuration is read at start only.`
 
 const serveExample = `  warmpath serve --worker http://gpu-1:8000 --worker http://gpu-2:8000
   warmpath serve --config warmpath.yaml --listen 0.0.0.0:8800
+  warmpath serve --workers-dns engines.internal:8000 --workers-kubernetes llm/vllm:http
   warmpath serve                                  # finds the engines of this machine
   curl -X POST localhost:8801/workers -d '{"url":"http://gpu-3:8000"}'`
 
@@ -54,6 +55,8 @@ type serveFlags struct {
 	stateDir                  string
 	tokenizers                []string
 	events                    string
+	safety                    accessFlags
+	sources                   sourceFlags
 }
 
 // serveCommand is `warmpath serve`.
@@ -84,7 +87,10 @@ func serveCommand() *cobra.Command {
 	flags.BoolVar(&f.pprof, "pprof", false, "serve Go profiles on the admin port, under /debug/pprof/")
 	flags.BoolVar(&f.noInject, "no-inject-usage", false, "leave stream_options alone: streams pass byte for byte, and those whose client does not ask for usage are not metered")
 	flags.StringVar(&f.stateDir, "state-dir", "", "folder of the installation's secret (default: the user's state folder)")
+	f.sources.add(cmd)
+	flags.BoolVar(&f.sources.register, "workers-register", false, "let engines register themselves at the admin port, by POST /workers with a heartbeat")
 	f.exactFlags(cmd)
+	f.safety.flags(cmd)
 	cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(sched.PolicyNames(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.MarkFlagFilename("config", "yaml", "yml")
@@ -130,6 +136,7 @@ func (f *serveFlags) config(cmd *cobra.Command) (config.Config, error) {
 	given("pprof", func() { cfg.Pprof = f.pprof })
 	given("no-inject-usage", func() { cfg.InjectUsage = !f.noInject })
 	given("state-dir", func() { cfg.StateDir = f.stateDir })
+	f.safety.change(&cfg, given)
 	given("events", func() { cfg.Exact.Events = f.events })
 	for _, text := range f.tokenizers {
 		files, err := config.ParseModelFiles(text)
@@ -138,6 +145,7 @@ func (f *serveFlags) config(cmd *cobra.Command) (config.Config, error) {
 		}
 		cfg.Exact.Tokenizers = append(cfg.Exact.Tokenizers, files)
 	}
+	f.sources.apply(&cfg)
 	return cfg, cfg.Validate()
 }
 
@@ -147,7 +155,7 @@ func runServe(stdout, stderr io.Writer, cfg config.Config) error {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
 	log := newLogger(stderr, cfg)
-	if len(cfg.Workers) == 0 {
+	if len(cfg.Workers) == 0 && !cfg.Discovery.Any() {
 		var err error
 		if cfg.Workers, err = findLocal(stderr); err != nil {
 			return err

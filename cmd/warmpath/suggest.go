@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/spelling"
 )
 
 // suggestFlag adds the flag that was probably meant to the error about one that a command does not have.
@@ -31,7 +31,7 @@ func suggestFlag(cmd *cobra.Command, err error) error {
 
 // didYouMean is "; did you mean X?" for the nearest of names, else the text for when none is near.
 func didYouMean(given string, names []string, otherwise string) string {
-	if near := config.Nearest(given, names); near != "" {
+	if near := spelling.Nearest(given, names); near != "" {
 		return "; did you mean " + near + "?"
 	}
 	return otherwise

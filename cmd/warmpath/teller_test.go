@@ -254,9 +254,9 @@ func (rt *testRouter) heard(id string, e *teller, state kvevent.State) {
 }
 
 // decided is what the router made of one request: how much of its prompt each worker is taken to have, and who got it.
-func (rt *testRouter) decided(path, body string) (rows []matchedRow, chosen string) {
+func (rt *testRouter) decided(path, body string, headers ...string) (rows []matchedRow, chosen string) {
 	rt.t.Helper()
-	r := rt.post(path, body)
+	r := rt.post(path, body, headers...)
 	var d struct{ Rows []matchedRow }
 	if err := json.Unmarshal([]byte(r.header.Get("X-Warmpath-Decision")), &d); err != nil || r.status != http.StatusOK {
 		rt.t.Fatalf("%d %s, decision %q: %v", r.status, r.body, r.header.Get("X-Warmpath-Decision"), err)
@@ -272,9 +272,9 @@ type matchedRow struct {
 }
 
 // matched is in tokens, however it is known.
-func (rt *testRouter) matched(path, body string) (tokens map[string]int, chosen string) {
+func (rt *testRouter) matched(path, body string, headers ...string) (tokens map[string]int, chosen string) {
 	rt.t.Helper()
-	rows, chosen := rt.decided(path, body)
+	rows, chosen := rt.decided(path, body, headers...)
 	tokens = map[string]int{}
 	for _, row := range rows {
 		tokens[row.Worker] = row.Matched

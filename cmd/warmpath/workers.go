@@ -30,7 +30,11 @@ func rankID(id string, rank int) string { return id + "-dp" + strconv.Itoa(rank)
 
 // addWorker puts a worker into the fleet and starts asking it what it is.
 func (r *router) addWorker(w config.Worker, id, rank string) error {
-	in := gate.Worker{ID: id, URL: w.URL, Key: string(w.Key), InFlightMax: w.InFlightMax, Rank: rank, Labels: w.AllLabels()}
+	to, err := r.safety.reach(w, func(key string) { r.rekey(id, key) })
+	if err != nil {
+		return err
+	}
+	in := gate.Worker{ID: id, URL: w.URL, Key: to.key, InFlightMax: w.InFlightMax, Rank: rank, Labels: w.AllLabels()}
 	if w.Model != "" {
 		in.Models = []string{w.Model}
 	}
@@ -38,15 +42,40 @@ func (r *router) addWorker(w config.Worker, id, rank string) error {
 	defer r.changes.Unlock()
 	added, err := r.gate.Add(in)
 	if err != nil {
+		to.stop()
 		return err
 	}
-	r.configured[added.ID] = w
+	r.unreach(added.ID) // as it was before it drained
+	r.configured[added.ID], r.reached[added.ID] = w, to
 	for _, m := range in.Models {
 		r.metrics.KnowModel(m)
 	}
 	r.metrics.Worker(added.ID)
-	r.telemetry.Watch(telemetry.Target{ID: added.ID, URL: w.URL, Key: string(w.Key), Rank: rank, GPUURL: w.GPUMetrics, GPUs: w.GPUList(), Incarnation: added.Incarnation})
+	r.telemetry.Watch(telemetry.Target{ID: added.ID, URL: w.URL, Key: to.key, Rank: rank, GPUURL: w.GPUMetrics, GPUs: w.GPUList(), Incarnation: added.Incarnation})
 	return nil
+}
+
+// rekey has a worker's new credential used from now on: by requests, by telemetry, and by whatever else asks it.
+func (r *router) rekey(id, key string) {
+	r.changes.Lock()
+	defer r.changes.Unlock()
+	w, ok := r.configured[id]
+	incarnation, rank, known := r.gate.Rekey(id, key)
+	if !ok || !known {
+		return
+	}
+	to := r.reached[id]
+	to.key = key
+	r.reached[id] = to
+	r.telemetry.Watch(telemetry.Target{ID: id, URL: w.URL, Key: key, Rank: rank, GPUURL: w.GPUMetrics, GPUs: w.GPUList(), Incarnation: incarnation})
+}
+
+// unreach forgets how a worker was reached. It is called with changes held.
+func (r *router) unreach(id string) {
+	if to, ok := r.reached[id]; ok {
+		to.stop()
+		delete(r.reached, id)
+	}
 }
 
 // signalsMissing are the load signals that an engine does not tell. They are unknown: neutral in every score, never read as idle.

@@ -2,7 +2,6 @@ package config
 
 import (
 	"strconv"
-	"strings"
 
 	"github.com/warmpath/warmpath/internal/models"
 	"github.com/warmpath/warmpath/internal/pools"
@@ -38,6 +37,11 @@ func (v *verdict) poolsAndModels(c Config) {
 			v.wrong(p.Key, "%s", p.Message)
 		}
 	}
+	v.workerPools(c)
+}
+
+// workerPools refuses pools that workers cannot be in, and labels that are none.
+func (v *verdict) workerPools(c Config) {
 	names := make([]string, len(c.Pools))
 	for i, p := range c.Pools {
 		names[i] = p.Name
@@ -52,9 +56,7 @@ func (v *verdict) poolsAndModels(c Config) {
 			v.choice(key+".pool", w.Pool, names)
 		}
 		for j, label := range w.Labels {
-			if name, _, ok := strings.Cut(label, "="); !ok || strings.TrimSpace(name) == "" {
-				v.wrong(key+".labels["+strconv.Itoa(j)+"]", "%q is no label, write key=value", label)
-			}
+			v.label(key+".labels["+strconv.Itoa(j)+"]", label)
 		}
 	}
 }

@@ -22,8 +22,10 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/certs"
 	"github.com/warmpath/warmpath/internal/declog"
 	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/kvindex"
 	"github.com/warmpath/warmpath/internal/models"
 	"github.com/warmpath/warmpath/internal/pools"
@@ -34,42 +36,48 @@ import (
 
 // Config is the whole configuration. A Config made by Default or Load is complete: no field needs a further default.
 type Config struct {
-	Listen         string           `yaml:"listen" doc:"Address of the data port. Exposing it beyond this machine is a decision: write 0.0.0.0:8800."`
-	Admin          string           `yaml:"admin" doc:"Address of the admin port (metrics, state, workers). Empty: none."`
-	Workers        []Worker         `yaml:"workers" doc:"The engines, each a URL or a mapping. Empty: this machine's usual ports are probed."`
-	Policy         string           `yaml:"policy" doc:"How a worker is chosen."`
-	DrainTimeout   time.Duration    `yaml:"drain_timeout" doc:"How long running requests may go on after SIGTERM before they are cancelled."`
-	Timeouts       Timeouts         `yaml:"timeouts" doc:"Waiting for workers and clients. There is no total timeout: it would cut healthy long streams."`
-	BodyBytesMax   Bytes            `yaml:"body_bytes_max" doc:"Largest request body; beyond it the answer is 413."`
-	BodiesBytesMax Bytes            `yaml:"bodies_bytes_max" doc:"Memory for all request bodies inside at one time; beyond it the answer is 503. 0: no limit."`
-	BodySpoolBytes Bytes            `yaml:"body_spool_bytes" doc:"Size beyond which a form or a raw body (audio, images) waits in a temporary file in place of memory. JSON is always held in memory. 0: no files."`
-	BodySpoolDir   string           `yaml:"body_spool_dir" doc:"Folder of those files, which have no name once they are open. Empty: the system's folder for temporary files. Where none can be made, bodies stay in memory."`
-	CORS           CORS             `yaml:"cors" doc:"Web pages of other origins that may use the data port. None unless named here; what engines say of it is taken out of their answers."`
-	RetriesMax     int              `yaml:"retries_max" doc:"Further workers tried for one request before any byte of an answer reached the client. 0: none."`
-	InFlightMax    int              `yaml:"in_flight_max" doc:"Requests in flight on one worker, unless the worker says otherwise. When all workers have so many, requests wait in the queue; without one the cap gives way rather than refuse. 0: twice the engine's own batch slots, no cap where they are unknown; the queue keeps nearer to the slots, see queue.depth."`
-	InjectUsage    bool             `yaml:"inject_usage" doc:"Ask engines for the usage of streams, and withhold the usage event from clients that did not ask for it. The one exception to passing bytes untouched."`
-	ExplainHeaders bool             `yaml:"explain_headers" doc:"Answer with X-Warmpath-Decision. It tells clients what others have cached. Streams do not carry it, because their head leaves before the worker is certain; the decision log has all."`
-	AccessLog      bool             `yaml:"access_log" doc:"Log one line a request."`
-	Pprof          bool             `yaml:"pprof" doc:"Serve Go profiles on the admin port under /debug/pprof/. A profile shows where time goes and costs some of it while it is taken; it holds no request."`
-	LogLevel       string           `yaml:"log_level" enum:"debug,info,warn,error" doc:"Least level that is logged."`
-	LogFormat      string           `yaml:"log_format" enum:"text,json" doc:"Shape of the log on standard error."`
-	DecisionLog    DecisionLog      `yaml:"decision_log" doc:"One JSON line a request: what was decided, why, and what came of it."`
-	IndexBytesMax  Bytes            `yaml:"index_bytes_max" doc:"Memory for the prefix index; beyond it the oldest entries are forgotten."`
-	Queue          Queue            `yaml:"queue" doc:"Waiting for room on a worker: who goes first, and who may wait at all."`
-	Tenants        Tenants          `yaml:"tenants" doc:"Who may use the router, and how much."`
-	Pools          []pools.Pool     `yaml:"pools" doc:"Pools of workers, by name (docs/POOLS.md). A worker may be in several. None: every worker may take every request."`
-	PoolRules      []pools.Rule     `yaml:"pool_rules" doc:"Which requests go to which pools. Rules that can match the same request need an order."`
-	DefaultPool    string           `yaml:"default_pool" doc:"Pool of requests that no rule matches. Empty: any worker."`
-	HeavyPool      string           `yaml:"heavy_pool" doc:"Pool that heavy requests (see queue.heavy) go to before those that the rules name. Empty: they go where the rules say."`
-	Models         []models.Virtual `yaml:"models" doc:"Names that stand for one of several models, and aliases (docs/MODELS.md). None: names mean what workers serve."`
-	DefaultModel   string           `yaml:"default_model" doc:"Model of requests that name none. Empty: they are refused, unless there is only one."`
-	Prices         []models.Priced  `yaml:"prices" doc:"What models cost that workers serve (docs/COST.md). None: requests are told in seconds and tokens only."`
-	ValueOfSecond  float64          `yaml:"value_of_second" doc:"Money that one second less until the end of an answer is worth, in the money of the models' prices. 0: only money counts."`
-	Conversations  int              `yaml:"conversations_max" doc:"Conversations whose model is remembered; those used longest ago are forgotten. 0: 100000."`
-	Exact          Exact            `yaml:"exact" doc:"Routing by the model's own tokens and the engines' own cache events, where both can be shown to be right. See docs/EXACT.md."`
-	Telemetry      Telemetry        `yaml:"telemetry" doc:"Asking the engines for their own counts."`
-	StateDir       string           `yaml:"state_dir" doc:"Folder of the installation's secret, which keys the prefix hashes, and of what tenants spent today. Empty: $XDG_STATE_HOME/warmpath, or ~/.local/state/warmpath."`
-	Ejection       Ejection         `yaml:"ejection" doc:"Putting a failing worker out for a while. The last worker standing is never ejected."`
+	Listen         string            `yaml:"listen" doc:"Address of the data port. Exposing it beyond this machine is a decision: write 0.0.0.0:8800."`
+	Admin          string            `yaml:"admin" doc:"Address of the admin port (metrics, state, workers). Empty: none."`
+	TLS            certs.ServerFiles `yaml:"tls" doc:"TLS on the data port (docs/SECURITY.md)."`
+	AdminTLS       certs.ServerFiles `yaml:"admin_tls" doc:"TLS on the admin port."`
+	Access         guard.Access      `yaml:"admin_access" doc:"Who may use the admin port. It is not opened beyond this machine unless this says to whom."`
+	Workers        []Worker          `yaml:"workers" doc:"The engines, each a URL or a mapping. Empty: this machine's usual ports are probed."`
+	Discovery      Discovery         `yaml:"discovery" doc:"Where further workers are found (docs/DISCOVERY.md)."`
+	WorkerTLS      certs.WorkerFiles `yaml:"worker_tls" doc:"How https workers are reached that have no tls of their own."`
+	Isolate        string            `yaml:"isolate" enum:"none,tenant" doc:"tenant: tenants share no cached prefixes, so that none can tell from how fast an answer begins what another has asked (docs/SECURITY.md). Each gets a cache salt of its own, here and in engines that know one. It costs the hits that they would have had on each other's prompts."`
+	Policy         string            `yaml:"policy" doc:"How a worker is chosen."`
+	DrainTimeout   time.Duration     `yaml:"drain_timeout" doc:"How long running requests may go on after SIGTERM before they are cancelled."`
+	Timeouts       Timeouts          `yaml:"timeouts" doc:"Waiting for workers and clients. There is no total timeout: it would cut healthy long streams."`
+	BodyBytesMax   Bytes             `yaml:"body_bytes_max" doc:"Largest request body; beyond it the answer is 413."`
+	BodiesBytesMax Bytes             `yaml:"bodies_bytes_max" doc:"Memory for all request bodies inside at one time; beyond it the answer is 503. 0: no limit."`
+	BodySpoolBytes Bytes             `yaml:"body_spool_bytes" doc:"Size beyond which a form or a raw body (audio, images) waits in a temporary file in place of memory. JSON is always held in memory. 0: no files."`
+	BodySpoolDir   string            `yaml:"body_spool_dir" doc:"Folder of those files, which have no name once they are open. Empty: the system's folder for temporary files. Where none can be made, bodies stay in memory."`
+	CORS           CORS              `yaml:"cors" doc:"Web pages of other origins that may use the data port. None unless named here; what engines say of it is taken out of their answers."`
+	RetriesMax     int               `yaml:"retries_max" doc:"Further workers tried for one request before any byte of an answer reached the client. 0: none."`
+	InFlightMax    int               `yaml:"in_flight_max" doc:"Requests in flight on one worker, unless the worker says otherwise. When all workers have so many, requests wait in the queue; without one the cap gives way rather than refuse. 0: twice the engine's own batch slots, no cap where they are unknown; the queue keeps nearer to the slots, see queue.depth."`
+	InjectUsage    bool              `yaml:"inject_usage" doc:"Ask engines for the usage of streams, and withhold the usage event from clients that did not ask for it. The one exception to passing bytes untouched."`
+	ExplainHeaders bool              `yaml:"explain_headers" doc:"Answer with X-Warmpath-Decision. It tells clients what others have cached. Streams do not carry it, because their head leaves before the worker is certain; the decision log has all."`
+	AccessLog      bool              `yaml:"access_log" doc:"Log one line a request."`
+	Pprof          bool              `yaml:"pprof" doc:"Serve Go profiles on the admin port under /debug/pprof/. A profile shows where time goes and costs some of it while it is taken; it holds no request."`
+	LogLevel       string            `yaml:"log_level" enum:"debug,info,warn,error" doc:"Least level that is logged."`
+	LogFormat      string            `yaml:"log_format" enum:"text,json" doc:"Shape of the log on standard error."`
+	DecisionLog    DecisionLog       `yaml:"decision_log" doc:"One JSON line a request: what was decided, why, and what came of it."`
+	IndexBytesMax  Bytes             `yaml:"index_bytes_max" doc:"Memory for the prefix index; beyond it the oldest entries are forgotten."`
+	Queue          Queue             `yaml:"queue" doc:"Waiting for room on a worker: who goes first, and who may wait at all."`
+	Tenants        Tenants           `yaml:"tenants" doc:"Who may use the router, and how much."`
+	Pools          []pools.Pool      `yaml:"pools" doc:"Pools of workers, by name (docs/POOLS.md). A worker may be in several. None: every worker may take every request."`
+	PoolRules      []pools.Rule      `yaml:"pool_rules" doc:"Which requests go to which pools. Rules that can match the same request need an order."`
+	DefaultPool    string            `yaml:"default_pool" doc:"Pool of requests that no rule matches. Empty: any worker."`
+	HeavyPool      string            `yaml:"heavy_pool" doc:"Pool that heavy requests (see queue.heavy) go to before those that the rules name. Empty: they go where the rules say."`
+	Models         []models.Virtual  `yaml:"models" doc:"Names that stand for one of several models, and aliases (docs/MODELS.md). None: names mean what workers serve."`
+	DefaultModel   string            `yaml:"default_model" doc:"Model of requests that name none. Empty: they are refused, unless there is only one."`
+	Prices         []models.Priced   `yaml:"prices" doc:"What models cost that workers serve (docs/COST.md). None: requests are told in seconds and tokens only."`
+	ValueOfSecond  float64           `yaml:"value_of_second" doc:"Money that one second less until the end of an answer is worth, in the money of the models' prices. 0: only money counts."`
+	Conversations  int               `yaml:"conversations_max" doc:"Conversations whose model is remembered; those used longest ago are forgotten. 0: 100000."`
+	Exact          Exact             `yaml:"exact" doc:"Routing by the model's own tokens and the engines' own cache events, where both can be shown to be right. See docs/EXACT.md."`
+	Telemetry      Telemetry         `yaml:"telemetry" doc:"Asking the engines for their own counts."`
+	StateDir       string            `yaml:"state_dir" doc:"Folder of the installation's secret, which keys the prefix hashes, and of what tenants spent today. Empty: $XDG_STATE_HOME/warmpath, or ~/.local/state/warmpath."`
+	Ejection       Ejection          `yaml:"ejection" doc:"Putting a failing worker out for a while. The last worker standing is never ejected."`
 }
 
 // CORS says which web pages may use the data port (https://fetch.spec.whatwg.org/#http-cors-protocol).
@@ -79,18 +87,20 @@ type CORS struct {
 
 // Worker is one serving engine address. In YAML a bare string is its URL.
 type Worker struct {
-	URL         string   `yaml:"url,scalar" doc:"Base address, http:// or https://, without /v1."`
-	ID          string   `yaml:"id" doc:"Name in metrics, logs and headers. Empty: host and port of the URL."`
-	Key         Secret   `yaml:"key" doc:"Credential of this worker, sent to it as Authorization: Bearer in place of the client's."`
-	InFlightMax int      `yaml:"in_flight_max" doc:"Requests in flight on this worker. 0: the general in_flight_max."`
-	Ranks       int      `yaml:"ranks" doc:"Data-parallel ranks behind this address that are told apart: as many workers, ID-dp0, ID-dp1 and so on, each with its own cache and load. vLLM and SGLang take the rank from the X-Data-Parallel-Rank header. 0: one worker, its ranks summed."`
-	GPUMetrics  string   `yaml:"gpu_metrics" doc:"Page of a DCGM or ROCm exporter that tells of this worker's GPUs, such as http://gpu-1:9400/metrics. They are shown, and a GPU that is busy without a request of ours counts as foreign load. Empty: none."`
-	GPUs        string   `yaml:"gpus" doc:"Which GPUs of that page are this worker's, by the exporter's numbers, such as 0,1. Empty: all."`
-	Events      string   `yaml:"events" doc:"Where its cache events are published, such as tcp://gpu-1:5557; with bind+ in front, where the engine connects to. Empty: as exact.events says."`
-	Replay      string   `yaml:"replay" doc:"Where past cache events are replayed, such as tcp://gpu-1:5558. Only beside events."`
-	Pool        string   `yaml:"pool" doc:"Pool that it is in; the same as the label pool=NAME."`
-	Labels      []string `yaml:"labels" doc:"What pools go by, such as role=long."`
-	Model       string   `yaml:"model" doc:"Model it serves, for an engine that does not tell. Empty: asked from the engine."`
+	URL         string            `yaml:"url,scalar" doc:"Base address, http:// or https://, without /v1."`
+	ID          string            `yaml:"id" doc:"Name in metrics, logs and headers. Empty: host and port of the URL."`
+	Key         Secret            `yaml:"key" doc:"Credential of this worker, sent to it as Authorization: Bearer in place of the client's."`
+	KeyFile     string            `yaml:"key_file" doc:"File of that credential, in place of key; it is read again when it changes."`
+	InFlightMax int               `yaml:"in_flight_max" doc:"Requests in flight on this worker. 0: the general in_flight_max."`
+	Ranks       int               `yaml:"ranks" doc:"Data-parallel ranks behind this address that are told apart: as many workers, ID-dp0, ID-dp1 and so on, each with its own cache and load. vLLM and SGLang take the rank from the X-Data-Parallel-Rank header. 0: one worker, its ranks summed."`
+	GPUMetrics  string            `yaml:"gpu_metrics" doc:"Page of a DCGM or ROCm exporter that tells of this worker's GPUs, such as http://gpu-1:9400/metrics. They are shown, and a GPU that is busy without a request of ours counts as foreign load. Empty: none."`
+	GPUs        string            `yaml:"gpus" doc:"Which GPUs of that page are this worker's, by the exporter's numbers, such as 0,1. Empty: all."`
+	Events      string            `yaml:"events" doc:"Where its cache events are published, such as tcp://gpu-1:5557; with bind+ in front, where the engine connects to. Empty: as exact.events says."`
+	Replay      string            `yaml:"replay" doc:"Where past cache events are replayed, such as tcp://gpu-1:5558. Only beside events."`
+	Pool        string            `yaml:"pool" doc:"Pool that it is in; the same as the label pool=NAME."`
+	Labels      []string          `yaml:"labels" doc:"What pools go by, such as role=long."`
+	TLS         certs.WorkerFiles `yaml:"tls" doc:"How it is reached over https, in place of worker_tls."`
+	Model       string            `yaml:"model" doc:"Model it serves, for an engine that does not tell. Empty: asked from the engine."`
 }
 
 // Exact is what knowing for certain takes.
@@ -150,6 +160,8 @@ func Default() Config {
 	return Config{
 		Listen:         "127.0.0.1:8800",
 		Admin:          "127.0.0.1:8801",
+		Discovery:      defaultDiscovery(),
+		Isolate:        IsolateNone,
 		Policy:         sched.DefaultPolicy,
 		DrainTimeout:   30 * time.Second,
 		Timeouts:       Timeouts{Connect: 2 * time.Second, IdleGap: 5 * time.Minute, Client: time.Minute},

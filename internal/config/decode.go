@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/warmpath/warmpath/internal/sched"
+	"github.com/warmpath/warmpath/internal/spelling"
 )
 
 // decoder walks the YAML nodes along the Config's own types. The YAML library's strict mode was not enough: it knows neither key
@@ -133,7 +134,7 @@ func unknownKey(path, name string, here []field) string {
 	for i, f := range here {
 		names[i] = f.name
 	}
-	if near := Nearest(name, names); near != "" {
+	if near := spelling.Nearest(name, names); near != "" {
 		return "unknown key; did you mean " + join(path, near) + "?"
 	}
 	if name == "<<" {
@@ -145,7 +146,7 @@ func unknownKey(path, name string, here []field) string {
 			return "unknown key here; did you mean " + p + "?"
 		}
 	}
-	if near := Nearest(join(path, name), everywhere); near != "" {
+	if near := spelling.Nearest(join(path, name), everywhere); near != "" {
 		return "unknown key; did you mean " + near + "?"
 	}
 	return "unknown key; known here: " + strings.Join(names, ", ")

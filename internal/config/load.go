@@ -52,6 +52,7 @@ func Parse(name string, text []byte, env func(string) (string, bool)) (Config, e
 	for i := range c.Workers {
 		c.Workers[i].complete()
 	}
+	c.Discovery.complete()
 	above := 1.0
 	for i := range c.Queue.Classes {
 		c.Queue.Classes[i].complete(above)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/warmpath/warmpath/internal/spelling"
 )
 
 // Validate says everything that is wrong with the values as an *Error, without lines: it is for a Config that flags have changed.
@@ -30,8 +32,10 @@ func (c Config) problems(isSet func(key string) bool) []Problem {
 		v.portClash(c.Listen, c.Admin)
 	}
 	v.workers(c)
+	v.discovery(c.Discovery)
 	v.origins(c.CORS.Origins)
 	v.exact(c)
+	v.access(c)
 	v.queue(c.Queue)
 	v.tenants(c.Tenants)
 	v.poolsAndModels(c)
@@ -114,7 +118,7 @@ func (v *verdict) choice(key, value string, choices []string) {
 	if choices == nil || slices.Contains(choices, value) {
 		return
 	}
-	if near := Nearest(value, choices); near != "" {
+	if near := spelling.Nearest(value, choices); near != "" {
 		v.wrong(key, "%q is not known; did you mean %s?", value, near)
 		return
 	}

@@ -85,6 +85,8 @@ type Record struct {
 	DecisionSeconds float64 `json:"decision_seconds,omitempty"`
 	QueueSeconds    float64 `json:"queue_seconds,omitempty"`  // arrival to dispatch
 	WaitedSeconds   float64 `json:"waited_seconds,omitempty"` // of these, for room on a worker
+	Preempted       int     `json:"preempted,omitempty"`      // times that its work gave way to a more urgent request
+	WastedSeconds   float64 `json:"wasted_seconds,omitempty"` // engine time that was spent on it until then
 	TTFTSeconds     float64 `json:"ttft_seconds,omitempty"`
 	E2ESeconds      float64 `json:"e2e_seconds,omitempty"`
 	ITLP50Seconds   float64 `json:"itl_p50_seconds,omitempty"`

@@ -140,7 +140,7 @@ func (f *Finder) Find(ctx context.Context, ask render.Ask, d *Found) bool {
 		if i == len(d.chains) {
 			d.chains, d.matches = append(d.chains, prefix.Chain{}), append(d.matches, kvindex.Match{})
 		}
-		d.chains[i] = prompt.TokenChain(f.o.Seed, d.chains[i], ids, prompt.Blocks{Tokens: size, Model: m.base, Adapter: m.adapter, Salt: ask.Req.CacheSalt})
+		d.chains[i] = prompt.TokenChain(f.o.Seed, d.chains[i], ids, prompt.Blocks{Tokens: size, Model: m.base, Adapter: m.adapter, Salt: ask.Req.Salt()})
 		d.Known = append(d.Known, sched.Known{BlockTokens: size, Keys: d.chains[i].Keys})
 	}
 	d.Again()

@@ -37,6 +37,9 @@ func (r *Reservation) Aside(now time.Time) {
 // Regard ends Aside. It is called for each that was looked away from, before anything else is asked of the worker.
 func (r *Reservation) Regard() { r.aside, r.worker.owed.aside = false, aside{} }
 
+// Released says that the request has ended.
+func (r *Reservation) Released() bool { return r.phase == released }
+
 // overdueShare is how much longer an answer that is overdue is taken to go on, as a share of the time that it took so far: of lengths that
 // nobody knows, those that are long already have long to go.
 const overdueShare = 0.25

@@ -136,6 +136,16 @@ func (f *Fleet) Drain(id string) error {
 	return nil
 }
 
+// Undrain ends a drain: the worker gets requests again, as the instance that it was. Without a drain it changes nothing.
+func (f *Fleet) Undrain(id string) error {
+	w := f.byID[id]
+	if w == nil {
+		return fmt.Errorf("no worker %q in the fleet", id)
+	}
+	w.draining = false
+	return nil
+}
+
 // Remove takes a worker out of the fleet at once. Its reservations stay valid and release on this instance, never on a successor
 // with the same id. Its slot stays taken until SlotFree.
 func (f *Fleet) Remove(id string) (*Worker, error) {

@@ -46,9 +46,20 @@ type Info struct {
 	UsageOption     bool      // accepts stream_options.include_usage
 	SharesSteps     bool      // works on the prompts of all its slots at one time: a short one does not wait there for a long one
 	Urgency         Urgency   // what it makes of a request's priority
+	Salts           Salts     // in which requests it keeps caches apart by a salt
 	Path            string    // of the model's files as the engine names it: a folder, a file or a hub's name
 	At              time.Time // when the engine said so; zero: it is only configured
 }
+
+// Salts is in which requests an engine takes a cache_salt: prompts of different salts share nothing of its cache.
+type Salts uint8
+
+// The ways to take one.
+const (
+	NoSalts   Salts = iota // in none, for all that is known
+	ChatSalts              // chat completions alone; elsewhere a field that is not known is an error: TensorRT-LLM
+	AllSalts               // wherever it knows one; elsewhere the field is passed over: vLLM, SGLang
+)
 
 // Urgency is how an engine reads the priority in a request's body.
 type Urgency int8

@@ -61,6 +61,7 @@ type Attempt struct {
 	Pool             Pool
 	Began            time.Time
 	TakesUsageOption bool          // the engine accepts stream_options.include_usage
+	Salts            fleet.Salts   // in which requests the engine takes a cache_salt
 	Urgency          fleet.Urgency // what it makes of a request's priority
 
 	course sched.Course
@@ -147,13 +148,6 @@ func (g *Gate) forget(w *fleet.Worker) *Endpoint {
 	return e
 }
 
-// Drain stops new requests to a worker; those it has run to their end.
-func (g *Gate) Drain(id string) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.fleet.Drain(id)
-}
-
 // Remove takes a worker out. Requests there that have no byte of their answer are placed elsewhere at once.
 func (g *Gate) Remove(id string) error {
 	g.mu.Lock()
@@ -207,7 +201,7 @@ func (g *Gate) place(a *Attempt, req *sched.Request) error {
 		return err
 	}
 	info := d.Worker.Info()
-	a.Endpoint, a.Decision, a.Began, a.TakesUsageOption, a.Urgency, a.course = *g.ends[d.Worker], d, now, info.UsageOption, info.Urgency, sched.Follow(&d, r, now)
+	a.Endpoint, a.Decision, a.Began, a.TakesUsageOption, a.Urgency, a.Salts, a.course = *g.ends[d.Worker], d, now, info.UsageOption, info.Urgency, info.Salts, sched.Follow(&d, r, now)
 	a.Forecast = g.casts.Expect(now, &a.Decision, req, true)
 	return nil
 }

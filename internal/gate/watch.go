@@ -34,7 +34,7 @@ func (g *Gate) EnterRest(a *Attempt, c prefix.Chain) {
 func (g *Gate) enterStep(a *Attempt, c prefix.Chain) (more bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if upTo := &a.Decision.Entered; *upTo < len(c.Keys) && !a.Worker.Gone() {
+	if upTo := &a.Decision.Entered; *upTo < len(c.Keys) && !a.Worker.Gone() && !a.course.Reservation().Released() {
 		*upTo = g.index.Extend(a.Worker.Slot, c, g.now().UnixNano(), *upTo, EnterAtOnce)
 		return *upTo < len(c.Keys)
 	}

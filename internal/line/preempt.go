@@ -106,7 +106,7 @@ func (l *Line) placeWithout(now time.Time, e *Entry, others []*Entry) (placed bo
 	l.aside(now, others, func() {
 		if d, err := l.place(e); err == nil {
 			l.took(e, d)
-			placed = true
+			placed, e.Err = true, nil
 		}
 	})
 	return placed

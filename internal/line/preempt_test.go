@@ -22,6 +22,9 @@ func (r *rig) preempt() string {
 	if e == nil {
 		return ""
 	}
+	if e.Err != nil {
+		r.t.Errorf("%s was placed, and not: %v", r.entries[e].name, e.Err)
+	}
 	names := r.entries[e].name + " for"
 	for _, b := range back {
 		names += " " + r.entries[b].name
@@ -47,6 +50,9 @@ func TestWorkGivesWayOnlyWhenAClassAboveHasWaitedForLong(t *testing.T) {
 		t.Errorf("looked at again in %v", due.Sub(r.now))
 	}
 	r.after(calmFor)
+	if got := r.next(); got != "" {
+		t.Errorf("%shad a turn without room", got)
+	}
 	if got := r.preempt(); got != "chat for batch" || chat.entry.Waited != 999*time.Millisecond+calmFor {
 		t.Errorf("%q after %v", got, chat.entry.Waited)
 	}

@@ -59,7 +59,8 @@ type Request struct {
 	// their caches: prompt_logprobs, or an echo with logprobs.
 	Scored bool
 
-	CacheSalt        string
+	CacheSalt        string // the client's own
+	TenantSalt       string // in its place, "" none: it is set by whoever keeps tenants apart, and gone with the next Scan
 	Session          string // first found of prompt_cache_key, conversation, metadata.user_id, user
 	User             string // metadata.user_id or user
 	Conversation     string // Responses: the conversation's id

@@ -45,6 +45,23 @@ func (r *Request) SetPriority(body []byte, priority int) Edit {
 	return set(body, r.PrioritySpan, "priority", strconv.Itoa(priority))
 }
 
+// Salt is what keeps the request's prompt apart in caches; "" nothing.
+func (r *Request) Salt() string {
+	if r.TenantSalt != "" {
+		return r.TenantSalt
+	}
+	return r.CacheSalt
+}
+
+// SetSalt returns the edit that has a body, which was scanned, say its Salt.
+func (r *Request) SetSalt(body []byte) Edit {
+	at := absent
+	if own := r.names[nameSalt]; own.Start > 0 { // within its quotes
+		at = span(own.Start-1, own.End+1)
+	}
+	return set(body, at, "cache_salt", quote(r.Salt()))
+}
+
 // set gives a field its value. Where there is none the field goes to the end: the last of duplicate keys wins, with the engines too.
 func set(body []byte, at Span, field, value string) Edit {
 	if at.Found() {

@@ -155,6 +155,18 @@ func (s *Stream) release(b []byte, from, event int) []byte {
 	return s.out
 }
 
+// Gap is what has to go before an event that follows what was forwarded so far: nothing between events, else the end of the one that was
+// not finished. Without it a client would read both as one, and understand neither.
+func (s *Stream) Gap() string {
+	if s.withhold && !s.pass || !s.open && len(s.line) == 0 && s.over == 0 {
+		return ""
+	}
+	if len(s.line) == 0 && s.over == 0 && !s.cr { // its last line is at its end
+		return "\n"
+	}
+	return "\n\n"
+}
+
 // Flush ends the stream and returns what was held back. An event whose last line end is missing is observed when it
 // is whole all the same; half an event is not one.
 func (s *Stream) Flush() []byte {

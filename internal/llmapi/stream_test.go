@@ -282,3 +282,19 @@ func TestAResetStreamRemembersNothing(t *testing.T) {
 		t.Errorf("%+v", s.seen())
 	}
 }
+
+func TestAnEventThatFollowsHalfAnEventIsReadByItself(t *testing.T) {
+	const whole = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n"
+	for _, withhold := range []bool{false, true} {
+		for at := range len(whole) + 1 {
+			var s Stream
+			s.Reset(Chat, withhold)
+			sent := string(s.Feed([]byte(whole))) + string(s.Feed([]byte(whole[:at])))
+			sent += s.Gap() + string(ErrorEvent(OpenAI, Chat, KindUpstream, "broke"))
+			events := strings.Split(strings.TrimRight(sent, "\n"), "\n\n")
+			if last := events[len(events)-1]; !strings.HasPrefix(last, "data: {\"error\":") {
+				t.Errorf("withhold %t, cut at %d: the last event is %q", withhold, at, last)
+			}
+		}
+	}
+}

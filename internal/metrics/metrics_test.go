@@ -75,7 +75,10 @@ func full() *Set {
 		s.Workers = []WorkerState{{ID: "a", State: "ready", HasRunning: true, HasWaiting: true, HasKVUsage: true, HasTelemetryAge: true, HasSignals: true, HasGPU: true, HasGPUMemory: true,
 			Events: &EventsState{}, Truth: &TruthState{}}}
 		s.TokenModes = []TokenMode{{Model: "m"}}
+		s.Sources = []SourceState{{Source: "dns engines:8000", HasAge: true}}
 		s.Pools, s.Choices = []PoolState{{Pool: "short"}}, []ChoiceState{{Virtual: "chat", Model: "m", Reason: "only"}}
+		s.Forecasts = []ForecastState{{Model: "m"}}
+		s.Safety.Certificates = []CertificateState{{File: "tls.pem"}}
 		s.Forecasts = []ForecastState{{Model: "m"}}
 		s.Queue, s.Tenants = &QueueState{Classes: []ClassState{{Class: "standard"}}}, []TenantState{{Tenant: "search"}}
 	})

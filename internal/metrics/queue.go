@@ -18,6 +18,8 @@ type ClassState struct {
 
 	Passed, Placed, Left, TimedOut uint64
 	Full, Crowded, Shed, Late      uint64 // refused
+	Preempted                      uint64
+	WastedSeconds                  float64
 }
 
 // TenantState is one tenant with a key.
@@ -54,6 +56,8 @@ func emitQueue(emit emitter, q *QueueState) {
 		emit("warmpath_queue_oldest_seconds", c.OldestSeconds, c.Class)
 		emit("warmpath_queue_work_seconds", c.WorkSeconds, c.Class)
 		emitEach(emit, "warmpath_queue_requests_total", c.Class, queueEnds, c.Passed, c.Placed, c.Left, c.TimedOut)
+		emit("warmpath_queue_preempted_total", float64(c.Preempted), c.Class)
+		emit("warmpath_queue_wasted_seconds_total", c.WastedSeconds, c.Class)
 		emitEach(emit, "warmpath_queue_refused_total", c.Class, refusals, c.Full, c.Crowded, c.Shed, c.Late)
 	}
 }

@@ -9,7 +9,7 @@ import (
 func TestTheQueueShowsByClass(t *testing.T) {
 	s := New(func(s *State) {
 		s.Queue = &QueueState{Bytes: 9, Fill: .5, Classes: []ClassState{{Class: "standard", Waiting: 3, Heavy: 1, OldestSeconds: 2.5, WorkSeconds: 7,
-			Passed: 1, Placed: 2, Left: 3, TimedOut: 4, Full: 5, Crowded: 6, Shed: 7, Late: 8}}}
+			Passed: 1, Placed: 2, Left: 3, TimedOut: 4, Full: 5, Crowded: 6, Shed: 7, Late: 8, Preempted: 9, WastedSeconds: 2.25}}}
 	})
 	s.KnowClass("standard")
 	s.Waited("standard").Observe(20 * time.Second)
@@ -21,6 +21,7 @@ func TestTheQueueShowsByClass(t *testing.T) {
 		`warmpath_queue_requests_total{class="standard",result="left"} 3`, `warmpath_queue_requests_total{class="standard",result="timed_out"} 4`,
 		`warmpath_queue_refused_total{class="standard",reason="queue_full"} 5`, `warmpath_queue_refused_total{class="standard",reason="tenant_share"} 6`,
 		`warmpath_queue_refused_total{class="standard",reason="shed"} 7`, `warmpath_queue_refused_total{class="standard",reason="deadline"} 8`,
+		`warmpath_queue_preempted_total{class="standard"} 9`, `warmpath_queue_wasted_seconds_total{class="standard"} 2.25`,
 		`warmpath_queue_wait_seconds_count{class="standard"} 1`, `warmpath_queue_wait_seconds_sum{class="standard"} 20`, `warmpath_queue_wait_seconds_count{class="other"} 1`)
 	hasNot(t, text, "invented", "warmpath_tenant_")
 }

@@ -16,11 +16,15 @@ type State struct {
 	EventIndex EventIndex
 
 	Queue   *QueueState // nil: nothing waits here
+	Safety  SafetyState
 	Pools   []PoolState
 	Choices []ChoiceState
 	// Forecasts are by model.
 	Forecasts []ForecastState
-	Tenants   []TenantState // none: nobody is asked for a key
+	Sources   []SourceState
+
+	RefusedWorkers int           // that sources name and that cannot be
+	Tenants        []TenantState // none: nobody is asked for a key
 }
 
 // WorkerState is one worker at the moment of a scrape.
@@ -57,8 +61,10 @@ var stateFamilies = []string{
 	"warmpath_engine_requests_running", "warmpath_engine_requests_waiting", "warmpath_engine_kv_usage_ratio",
 	"warmpath_engine_signals_missing", "warmpath_gpu_usage_ratio", "warmpath_gpu_memory_ratio", "warmpath_telemetry_age_seconds",
 	"warmpath_index_bytes", "warmpath_index_bytes_max", "warmpath_index_blocks", "warmpath_index_evictions_total",
+	"warmpath_certificate_expiry_timestamp_seconds", "warmpath_file_changes_total", "warmpath_admin_refused_total",
 	"warmpath_decision_log_records_total", "warmpath_decision_log_drops_total",
 	"warmpath_token_mode", "warmpath_token_requests_total", "warmpath_token_checks_total", "warmpath_token_mismatches_total", "warmpath_token_questions_total",
+	"warmpath_discovery_workers", "warmpath_discovery_age_seconds", "warmpath_discovery_stale", "warmpath_discovery_errors_total", "warmpath_discovery_refused_workers",
 	"warmpath_pool_workers", "warmpath_pool_requests_total", "warmpath_model_choices_total",
 	"warmpath_forecast_answers_total", "warmpath_forecast_answers_within_total", "warmpath_forecast_output_tokens_total", "warmpath_forecast_prefills_total",
 	"warmpath_forecast_prefill_seconds_total", "warmpath_forecast_prefill_off_ratio",
@@ -69,7 +75,7 @@ var stateFamilies = []string{
 	"warmpath_truth_error_tokens_total", "warmpath_truth_bias_tokens", "warmpath_truth_trust_ratio", "warmpath_truth_trusted",
 	"warmpath_truth_prompts_differ_total", "warmpath_truth_lost_tokens_total",
 	"warmpath_queue_waiting_requests", "warmpath_queue_waiting_heavy_requests", "warmpath_queue_oldest_seconds", "warmpath_queue_work_seconds",
-	"warmpath_queue_bytes", "warmpath_queue_fill_ratio", "warmpath_queue_requests_total", "warmpath_queue_refused_total",
+	"warmpath_queue_bytes", "warmpath_queue_fill_ratio", "warmpath_queue_requests_total", "warmpath_queue_refused_total", "warmpath_queue_preempted_total", "warmpath_queue_wasted_seconds_total",
 	"warmpath_tenant_inflight_requests", "warmpath_tenant_tokens_last_minute", "warmpath_tenant_spent_today", "warmpath_tenant_requests_total", "warmpath_tenant_refused_total",
 }
 
@@ -108,10 +114,12 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	emit("warmpath_decision_log_drops_total", float64(s.DecisionLogDrops))
 	emitEventIndex(emit, &s.EventIndex)
 	emitTokenModes(emit, s.TokenModes, c.label)
+	emitSafety(emit, &s.Safety)
 	emitQueue(emit, s.Queue)
 	emitTenants(emit, s.Tenants)
 	emitChoices(emit, s.Pools, s.Choices)
 	emitForecasts(emit, s.Forecasts, c.label)
+	emitSources(emit, s.Sources, s.RefusedWorkers)
 	seen := make(map[string]bool, len(s.Workers))
 	for i := range s.Workers {
 		w := &s.Workers[i]

@@ -90,7 +90,7 @@ func (k *Keyer) Renew(model string) {
 
 // root is the key before the first block.
 func (k *Keyer) root(req *llmapi.Request) prefix.Key {
-	key := k.seed.Root([]byte(req.Model), []byte(req.CacheSalt), []byte(req.Conversation), []byte(req.PreviousResponse))
+	key := k.seed.Root([]byte(req.Model), []byte(req.Salt()), []byte(req.Conversation), []byte(req.PreviousResponse))
 	l := k.lives.Load()
 	life := l.byName[req.Model]
 	if l.all == 0 && life == 0 {

@@ -61,18 +61,19 @@ func (x *exchange) expected() tenant.Use {
 
 // admit has a worker chosen and reserved that this request has not tried, as soon as there is one with room.
 func (x *exchange) admit() error {
-	if err := x.p.desk.Begin(x.facts.keyed, &x.guest, x.named(), x.expected()); err != nil {
+	if err := x.p.desk.Begin(x.keyed, &x.guest, x.named(), x.expected()); err != nil {
 		return x.placeFailure(err)
 	}
-	began := x.facts.keyed // the first decision takes the key step in
+	began := x.keyed // the first decision takes the key step in
 	if began.IsZero() {
 		began = x.p.now()
 	}
 	w := x.waiting()
 	a := x.attempt()
+	w.End = a.End
 	err := x.p.gate.Enter(x.ctx, &a.Attempt, &x.want, w)
 	took := x.p.now().Sub(began) - w.Waited
-	x.facts.DecisionTime, x.facts.Waited, x.facts.keyed = x.facts.DecisionTime+took, x.facts.Waited+w.Waited, time.Time{}
+	x.facts.DecisionTime, x.facts.Waited, x.keyed = x.facts.DecisionTime+took, x.facts.Waited+w.Waited, time.Time{}
 	if h := x.p.hooks.Decided; h != nil {
 		h(took)
 	}
@@ -88,7 +89,9 @@ func (x *exchange) admit() error {
 // waiting is what the gate wants to know should the request have to wait.
 func (x *exchange) waiting() *gate.Wait {
 	w, g := &x.wait, &x.guest
-	w.Item = flow.Item{Tenant: g.Tenant, Class: g.Class, Weight: g.Weight, Bytes: int64(len(x.body))}
+	if !w.GaveWay() { // else it keeps its place
+		w.Item = flow.Item{Tenant: g.Tenant, Class: g.Class, Weight: g.Weight, Bytes: int64(len(x.body))}
+	}
 	if g.Timeout > 0 {
 		w.Item.StartBy = x.facts.Started.Add(g.Timeout)
 	}

@@ -28,6 +28,7 @@ func (x *exchange) choose() error {
 		x.chained()
 	}
 	q := choice.Question{Req: &x.req, Want: x.want, Wait: x.waiting(), Session: x.hint(), Tier: x.in.Get(choice.HeaderTier)}
+	q.TierMin, q.Left, q.Limited = x.p.desk.Means(x.facts.Started, &x.guest)
 	if err := x.p.choice.Choose(&x.pick, q); err != nil {
 		return x.placeFailure(err)
 	}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/warmpath/warmpath/internal/admission"
 	"github.com/warmpath/warmpath/internal/choice"
 	"github.com/warmpath/warmpath/internal/complaint"
 	"github.com/warmpath/warmpath/internal/exact"
+	"github.com/warmpath/warmpath/internal/facts"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/header"
@@ -82,7 +84,10 @@ type state struct {
 	sent     int64 // body bytes that reached the client's connection
 	spent    bool  // somebody else may still use the memory: it serves no other request
 
-	facts Facts
+	keyed     time.Time // when the key step began, until the first decision takes it in
+	lastToken time.Time
+	aborted   bool // the client's connection is broken on purpose
+	facts     facts.Facts
 }
 
 func newExchange(p *Proxy) *exchange {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/warmpath/warmpath/internal/facts"
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/llmapi"
@@ -12,10 +13,10 @@ import (
 // Outlook is what would become of a request that came now.
 type Outlook struct {
 	gate.Outlook
-	Facts    *Facts // of the request; Status, Error and Refused are those of our own answer to it, zero when a worker would be asked
-	Answers  int    // to be generated
-	Only     string // the one worker that can serve it
-	TokenIDs bool   // its prompt is given in tokens
+	Facts    *facts.Facts // of the request; Status, Error and Refused are those of our own answer to it, zero when a worker would be asked
+	Answers  int          // to be generated
+	Only     string       // the one worker that can serve it
+	TokenIDs bool         // its prompt is given in tokens
 }
 
 // Explain walks a request to where a worker would be chosen. Nothing is reserved, sent, learned or counted; engines may be asked for the

@@ -3,13 +3,14 @@ package proxy
 import (
 	"github.com/warmpath/warmpath/internal/choice"
 	"github.com/warmpath/warmpath/internal/gate"
+	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/render"
 )
 
 // key makes the request's routing key: model, block keys, sizes, session, and the worker that must serve it, if one must.
 func (x *exchange) key() error {
-	x.facts.keyed = x.p.now()
+	x.keyed = x.p.now()
 	x.want.Model, x.want.Tenant, x.want.MaxTokens, x.want.Streamed = x.req.Model, x.guest.Tenant, x.req.MaxTokens, x.req.Stream
 	x.want.Needs, x.want.Prompts, x.want.Answers = x.req.Needs, x.req.Prompts, x.req.Answers
 	x.want.Generates = x.api != llmapi.Embeddings && x.api != llmapi.CountTokens && (x.api != llmapi.Other || x.kind.Generates)
@@ -40,8 +41,14 @@ func (x *exchange) key() error {
 	return nil
 }
 
-// chained cuts the prompt into blocks, under its model's name.
+// chained cuts the prompt into blocks, under its model's name and apart from other tenants' where these share nothing.
 func (x *exchange) chained() {
+	if salt := x.p.o.Salt; salt != nil && x.scanned && x.req.TenantSalt == "" {
+		x.req.TenantSalt = salt(x.guest.Tenant, x.req.CacheSalt)
+		if x.packed { // it goes on in the clear: engines are to be told the salt
+			x.packed, x.body, x.in = false, x.text, intake.Unpacked(x.in)
+		}
+	}
 	if x.scanned && x.kind.Warms && x.api != llmapi.CountTokens && !x.req.Scored { // counting warms no cache, scoring reads none
 		x.chain = x.p.keyer.Chain(&x.req, x.text, x.chain)
 	} else {

@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,6 +26,7 @@ import (
 	"github.com/warmpath/warmpath/internal/admission"
 	"github.com/warmpath/warmpath/internal/choice"
 	"github.com/warmpath/warmpath/internal/exact"
+	"github.com/warmpath/warmpath/internal/facts"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/intake"
@@ -55,6 +57,8 @@ type Options struct {
 	CORS           intake.CORS   // pages of other origins that may use the data port
 	Prices         models.Prices // what tenants' requests cost
 	EnginePriority bool          // tell engines that heed one the class as a priority
+
+	Salt func(tenant, own string) string // of a tenant's prompts, the client's own, "" none, in it; nil: tenants share caches
 }
 
 // DefaultOptions returns the settings of a router that was given none.
@@ -69,7 +73,7 @@ func DefaultOptions() Options {
 
 // Hooks are the data plane's effects on the rest of the program. All are called without a lock held; nil ones are left out.
 type Hooks struct {
-	Settled       func(*Facts)                             // once a request, when it is over
+	Settled       func(*facts.Facts)                       // once a request, when it is over
 	Decided       func(d time.Duration)                    // each placement: key and admit together
 	Retried       func()                                   // another worker is tried
 	UpstreamError func(worker *fleet.Worker, class string) // a worker failed, by class
@@ -191,7 +195,7 @@ func (x *exchange) walk() error {
 			if err = x.send(); err == nil {
 				return nil
 			}
-			if x.again(err) {
+			if x.gaveWay() || x.again(err) {
 				continue
 			}
 		}
@@ -208,7 +212,7 @@ func (p *Proxy) end(x *exchange) {
 		p.log.Error("panic while serving a request", "request", x.facts.ID, "path", x.facts.Path, "panic", v, "stack", string(debug.Stack()))
 		x.fail(&failure{status: http.StatusInternalServerError, kind: llmapi.KindUpstream, message: "the router failed inside", outcome: outcome.Failed})
 	}
-	abort := x.facts.aborted
+	abort := x.aborted
 	x.share.Release()
 	if x.taken != nil {
 		x.taken.Close()
@@ -239,9 +243,12 @@ func (x *exchange) fail(f *failure) {
 	}
 	f.message = intake.Clip(f.message)
 	x.facts.Outcome, x.facts.Error, x.facts.ErrorClass = f.outcome, f.message, f.class
-	if !x.flushed {
+	if !x.flushed || x.down.TakeBack() {
 		x.facts.Status = f.status
 		x.w.Header()[intake.HeaderRequestID] = []string{x.facts.ID}
+		if x.facts.Preempted > 0 {
+			x.w.Header().Set(headerPreempted, strconv.Itoa(x.facts.Preempted))
+		}
 		if x.unread {
 			f.writeUnread(x.w, x.r, x.dialect, x.begun)
 		} else {
@@ -251,10 +258,10 @@ func (x *exchange) fail(f *failure) {
 		return
 	}
 	if x.events {
-		x.w.Write(llmapi.ErrorEvent(x.dialect, x.api, f.kind, f.message))
+		x.w.Write(append([]byte(x.obs.Gap()), llmapi.ErrorEvent(x.dialect, x.api, f.kind, f.message)...))
 		http.NewResponseController(x.w).Flush()
 	}
-	x.facts.aborted = true
+	x.aborted = true
 }
 
 func (p *Proxy) serveReady(w http.ResponseWriter) {

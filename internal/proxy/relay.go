@@ -7,8 +7,10 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strconv"
 
 	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/outcome"
@@ -47,6 +49,8 @@ const (
 	headerDecision = "X-Warmpath-Decision"
 	headerSession  = "X-Session-Id"
 	headerCost     = "X-Warmpath-Cost"
+
+	headerPreempted = "X-Warmpath-Preempted"
 )
 
 // writeHead sends the response head. Named is whether the worker may be told: it must be certain to be the one that answers.
@@ -64,6 +68,9 @@ func (x *exchange) writeHead(res *upstream.Response, named bool) {
 		if x.p.o.ExplainHeaders {
 			x.room.answer.Add(headerDecision, x.try.Explain())
 		}
+	}
+	if x.facts.Preempted > 0 {
+		x.room.answer.Add(headerPreempted, strconv.Itoa(x.facts.Preempted))
 	}
 	if (x.guest.Known || x.p.o.ExplainHeaders) && x.in.Get(headerCost) == "1" {
 		x.room.answer.Add(headerCost, x.try.Cost(x.facts.Waited))
@@ -83,6 +90,9 @@ func (x *exchange) reply(ctx context.Context, res *upstream.Response) error {
 		}
 		x.try.Heard()
 		if x.facts.FirstToken.IsZero() {
+			if !x.p.gate.Keep(&x.wait) {
+				return gate.ErrGaveWay
+			}
 			if !x.try.Stay() { // from here on it may finish even when its worker leaves the fleet
 				return x.workerLeft()
 			}

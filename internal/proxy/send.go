@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/complaint"
+	"github.com/warmpath/warmpath/internal/facts"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/intake"
@@ -55,10 +56,28 @@ func (x *exchange) again(err error) bool {
 	if r.backOff && !life.Pause(x.ctx, time.Duration(x.facts.Tries)*(retryBackoffFirst+rand.N(retryBackoffSpread))) {
 		return false
 	}
-	x.facts.Failed = append(x.facts.Failed, FailedTry{Worker: x.try.Worker.ID, Class: r.class, Status: r.answered})
+	x.facts.Failed = append(x.facts.Failed, facts.FailedTry{Worker: x.try.Worker.ID, Class: r.class, Status: r.answered})
 	if h := x.p.hooks.Retried; h != nil {
 		h()
 	}
+	return true
+}
+
+// gaveWay says that the attempt's work gave way to a more urgent request, whatever else it ended with. The gate has released it; the
+// request is to be admitted again, in its old place, and may go to the same worker.
+func (x *exchange) gaveWay() bool {
+	if !x.wait.GaveWay() {
+		return false
+	}
+	f := &x.facts
+	f.Preempted, f.Wasted = x.wait.Item.Preempted()
+	if x.sent > 0 || x.ctx.Err() != nil {
+		return false
+	}
+	x.try.entering.Wait()
+	x.try.settled, x.held, x.last = true, nil, nil
+	x.want.Tried = x.want.Tried[:0]
+	f.Failed = append(f.Failed, facts.FailedTry{Worker: x.try.Worker.ID, Class: "preempted"})
 	return true
 }
 
@@ -66,7 +85,10 @@ func (x *exchange) again(err error) bool {
 func (x *exchange) send() error {
 	a := x.try
 	a.Follow(x.ctx, a.Gone)
-	defer func() { x.spent = !a.Leave() || x.spent }()
+	defer func() {
+		kept := x.p.gate.Keep(&x.wait) // else somebody may still be about to end the attempt
+		x.spent = !a.Leave() || !kept || x.spent
+	}()
 	res, err := a.Client.Do(&a.Life, x.outgoing(a))
 	if err != nil {
 		return x.broke(&a.Life, err)
@@ -110,6 +132,9 @@ func (x *exchange) edits(a *attempt) (edits []llmapi.Edit) {
 	if x.p.o.EnginePriority && x.req.HasPriority() && (a.Urgency == fleet.HighFirst || level != 0 || a.Urgency != 0 && x.req.PrioritySpan.Found()) {
 		edits = append(edits, x.req.SetPriority(x.body, level))
 	}
+	if x.req.TenantSalt != "" && (a.Salts == fleet.AllSalts || a.Salts == fleet.ChatSalts && x.api == llmapi.Chat) {
+		edits = append(edits, x.req.SetSalt(x.body))
+	}
 	return edits
 }
 
@@ -129,8 +154,11 @@ func (x *exchange) broke(ctx context.Context, err error) error {
 		return &failure{status: statusClientLeft, kind: llmapi.KindUpstream, outcome: outcome.Cancelled,
 			message: "the client closed its connection, or its side of it, before the answer was complete"}
 	}
-	if errors.Is(context.Cause(ctx), gate.ErrWorkerLeft) {
+	switch cause := context.Cause(ctx); cause {
+	case gate.ErrWorkerLeft:
 		return x.workerLeft()
+	case gate.ErrGaveWay:
+		return cause
 	}
 	x.held = nil
 	var up *upstream.Error

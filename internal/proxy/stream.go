@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/complaint"
 	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/outcome"
 	"github.com/warmpath/warmpath/internal/upstream"
@@ -61,9 +62,10 @@ func (x *exchange) stream(ctx context.Context, res *upstream.Response) error {
 	return x.cut(ctx, err)
 }
 
-// headFirst lets the head leave when what follows it is still to come.
+// headFirst lets the head leave when what follows it is still to come. That of work that may have to give way waits for it: it may be another
+// worker that answers.
 func (s *streaming) headFirst() {
-	if !s.flushed && !s.res.Body.More() {
+	if !s.flushed && !s.res.Body.More() && !s.wait.MayGiveWay() {
 		s.writeHead(s.res, false)
 		s.flush()
 	}
@@ -72,6 +74,10 @@ func (s *streaming) headFirst() {
 // piece takes what came together. While it is at work the worker's connection stays open: what ends the stream is left to stream.
 func (s *streaming) piece(b []byte) error {
 	x := s.exchange
+	if !x.p.gate.Keep(&x.wait) {
+		s.over = func() error { return gate.ErrGaveWay }
+		return errOver
+	}
 	out := s.observe(b)
 	if x.sent == 0 && x.firstEventOpen(out, s.held) {
 		s.held = append(s.held, out...)
@@ -160,12 +166,12 @@ func (s *streaming) observe(piece []byte) []byte {
 	x.try.Generated(n)
 	f := &x.facts
 	if f.FirstToken.IsZero() {
-		f.FirstToken, f.lastToken = now, now
+		f.FirstToken, x.lastToken = now, now
 		x.p.gate.FirstToken(&x.try.Attempt, now)
 		return out
 	}
-	gap := now.Sub(f.lastToken)
-	f.lastToken = now
+	gap := now.Sub(x.lastToken)
+	x.lastToken = now
 	if s.rested { // they came one by one
 		gap /= time.Duration(n)
 	}

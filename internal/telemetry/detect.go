@@ -23,6 +23,7 @@ type engine struct {
 	name        string                                                                              // as fleet.Info.Engine
 	usageOption bool                                                                                // accepts stream_options.include_usage
 	sharesSteps bool                                                                                // works on the prompts of all slots at one time
+	salts       fleet.Salts                                                                         // in which requests it takes a cache_salt
 	urgency     fleet.Urgency                                                                       // what it makes of a request's priority, unless its settings tell
 	scrape      func(ctx context.Context, c *client, models []string, bytesMax int64) (page, error) // nil: recognised, not scraped
 }
@@ -89,6 +90,7 @@ func detect(ctx context.Context, c *client, bytesMax int64) (detection, error) {
 		d.info.Version = clip(version)
 	}
 	d.info.Engine, d.info.UsageOption, d.info.SharesSteps = d.engine.name, d.engine.usageOption, d.engine.sharesSteps
+	d.info.Salts = d.engine.salts
 	d.info.Urgency = cmp.Or(d.info.Urgency, d.engine.urgency)
 	return d, nil
 }

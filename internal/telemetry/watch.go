@@ -193,7 +193,7 @@ func (w *watch) identify(ctx context.Context) error {
 	if old := w.found; w.known && found.engine.scrape == nil && old.engine.scrape != nil {
 		// It was recognised by its metrics alone, and those fail at the moment: it has not become another engine.
 		found.engine, found.info.Engine, found.info.UsageOption, found.info.SharesSteps = old.engine, old.info.Engine, old.info.UsageOption, old.info.SharesSteps
-		found.info.Urgency = old.info.Urgency
+		found.info.Urgency, found.info.Salts = old.info.Urgency, old.info.Salts
 	}
 	if found.info.Engine == w.found.info.Engine { // what only scrapes tell outlives a new listing
 		found.info.BlockTokens = cmp.Or(found.info.BlockTokens, w.found.info.BlockTokens)
@@ -224,7 +224,7 @@ func (w *watch) tell(ctx context.Context) {
 // same compares what two Infos say, not when.
 func same(a, b fleet.Info) bool {
 	return a.Engine == b.Engine && a.Version == b.Version && a.Path == b.Path && a.BlockTokens == b.BlockTokens && a.KVTokensMax == b.KVTokensMax &&
-		a.SlotsMax == b.SlotsMax && a.UsageOption == b.UsageOption && a.Urgency == b.Urgency && slices.EqualFunc(a.Models, b.Models, func(a, b fleet.Model) bool {
+		a.SlotsMax == b.SlotsMax && a.UsageOption == b.UsageOption && a.Urgency == b.Urgency && a.Salts == b.Salts && slices.EqualFunc(a.Models, b.Models, func(a, b fleet.Model) bool {
 		return a.ID == b.ID && a.ContextMax == b.ContextMax && a.Parent == b.Parent && slices.Equal(a.Aliases, b.Aliases)
 	})
 }

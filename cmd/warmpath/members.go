@@ -1,0 +1,400 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/internal/gate"
+	"github.com/warmpath/warmpath/internal/roster"
+)
+
+// members is who is in the fleet, and why: the workers that the configuration names, those that operators add and those that are found,
+// brought together in a roster whose steps are taken here.
+type members struct {
+	r        *router
+	found    *discovery.Manager
+	registry *discovery.Registry
+	again    chan struct{} // holds one word at most: steps are due soon
+
+	mu     sync.Mutex // taken before router.changes
+	roster *roster.Roster[config.Worker]
+	held   map[string]bool             // workers that an operator drains, by id in the fleet
+	bad    map[string][]roster.Refusal // workers that sources name and that cannot be, by source
+	logged map[string]string           // why a worker could not be added, as the log was told, by id
+}
+
+// Names of the sources that are not looked for.
+const (
+	fromConfig     = "config"     // named by the configuration or by --worker
+	fromAdmin      = "admin"      // added at the admin port
+	fromThemselves = "registered" // engines that keep saying that they are there
+)
+
+// restlessEvery is how often workers that have left are looked at: whether the last of their requests is over.
+const restlessEvery = 200 * time.Millisecond
+
+func newMembers(r *router) *members {
+	d := r.cfg.Discovery
+	m := &members{r: r, again: make(chan struct{}, 1), held: map[string]bool{}, bad: map[string][]roster.Refusal{}, logged: map[string]string{}}
+	m.registry = discovery.NewRegistry(d.HeartbeatsMissed, d.WorkersMax)
+	m.found = discovery.New(discovery.Options{StaleAfter: d.StaleAfter, WorkersMax: d.WorkersMax, Log: r.log,
+		OnSet: func(name string, set []discovery.Worker) { m.tell(name, m.entries(name, set)) }})
+	order := []string{fromConfig, fromAdmin}
+	for _, s := range sourcesOf(r.cfg) {
+		m.found.Add(s.name, s.source)
+		order = append(order, s.name)
+	}
+	if d.Register {
+		m.found.Add(fromThemselves, m.registry)
+	}
+	m.roster = roster.New(roster.Options[config.Worker]{Linger: d.ForgetAfter, WorkersMax: d.WorkersMax, Setting: "discovery.workers_max", Compare: changed}, append(order, fromThemselves)...)
+	return m
+}
+
+// changed is how a worker's settings changed. Labels are what pools go by, and nothing to a worker itself.
+func changed(was, is config.Worker) roster.Difference {
+	relabelled := !slices.Equal(was.AllLabels(), is.AllLabels())
+	was.Labels, was.Pool, is.Labels, is.Pool = nil, "", nil, ""
+	switch {
+	case !reflect.DeepEqual(was, is):
+		return roster.Other
+	case relabelled:
+		return roster.Relabelled
+	}
+	return roster.Same
+}
+
+// Run follows the sources, and takes the steps that come with time, until ctx ends.
+func (m *members) Run(ctx context.Context) error {
+	var all sync.WaitGroup
+	all.Go(func() { m.found.Run(ctx) })
+	tick := time.NewTimer(restlessEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			all.Wait()
+			return nil
+		case <-m.again:
+			tick.Reset(restlessEvery)
+		case <-tick.C:
+			m.mu.Lock()
+			_ = m.settle() // what could not be added is logged, and tried again
+			m.mu.Unlock()
+		}
+	}
+}
+
+// entriesOf are workers of the configuration as the roster has them.
+func entriesOf(workers []config.Worker) []roster.Entry[config.Worker] {
+	all := make([]roster.Entry[config.Worker], 0, len(workers))
+	for _, w := range workers {
+		all = append(all, roster.Entry[config.Worker]{ID: w.ID, URL: w.URL, Settings: w})
+	}
+	return all
+}
+
+// entries are workers that a source names, as the roster has them. Those that cannot be are left out, and the others come.
+func (m *members) entries(source string, set []discovery.Worker) (all []roster.Entry[config.Worker]) {
+	var bad []roster.Refusal
+	for _, f := range set {
+		w := workerOf(f)
+		if err := m.r.cfg.CheckWorker(&w); err != nil {
+			bad = append(bad, roster.Refusal{Source: source, ID: w.ID, URL: w.URL, Why: err.Error()})
+			continue
+		}
+		all = append(all, roster.Entry[config.Worker]{ID: w.ID, URL: w.URL, Instance: f.Instance, Leaving: f.Leaving, Settings: w})
+	}
+	m.mu.Lock()
+	known := slices.Equal(m.bad[source], bad)
+	m.bad[source] = bad
+	m.mu.Unlock()
+	if !known {
+		for _, b := range bad {
+			m.r.log.Warn("a worker that was found cannot be used", "source", source, "worker", b.ID, "url", b.URL, "error", b.Why)
+		}
+	}
+	return all
+}
+
+// tell gives a source's whole set and takes the steps that come of it.
+func (m *members) tell(source string, set []roster.Entry[config.Worker]) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.roster.Tell(source, set)
+	return m.settle()
+}
+
+// settle takes the steps that are due. It is called with mu held. The error is of the first worker that could not be added; the others are.
+func (m *members) settle() (err error) {
+	for _, s := range m.roster.Steps(time.Now(), m.inFlight) {
+		if failed := m.take(s); err == nil {
+			err = failed
+		}
+	}
+	if err != nil || m.roster.Restless() {
+		select {
+		case m.again <- struct{}{}:
+		default:
+		}
+	}
+	return err
+}
+
+// take takes one step. What cannot be added is tried again.
+func (m *members) take(s roster.Step[config.Worker]) error {
+	w, log := s.Entry.Settings, m.r.log.With(slog.String("worker", s.Entry.ID), slog.String("why", s.Why))
+	switch s.Do {
+	case roster.Add:
+		if err := m.r.addWorkers(w); err != nil {
+			m.roster.Failed(s.Entry.ID, err.Error())
+			if m.logged[s.Entry.ID] != err.Error() {
+				m.logged[s.Entry.ID] = err.Error()
+				log.Warn("worker cannot be added", "error", err)
+			}
+			return err
+		}
+		delete(m.logged, s.Entry.ID)
+		log.Info("worker added", "url", w.URL)
+	case roster.Remove:
+		m.remove(w)
+	case roster.Drain, roster.Move:
+		for _, id := range fleetIDs(w) {
+			if m.r.gate.Drain(id, s.Do == roster.Move) == nil {
+				log.Info("worker draining", "moves", s.Do == roster.Move)
+			}
+		}
+	case roster.Undrain:
+		for _, id := range fleetIDs(w) {
+			if !m.held[id] && m.r.gate.Undrain(id) == nil {
+				log.Info("worker takes requests again")
+			}
+		}
+	case roster.Relabel:
+		for _, id := range fleetIDs(w) {
+			m.r.relabelWorker(id, w)
+		}
+		log.Info("worker relabelled", "labels", w.AllLabels())
+	}
+	return nil
+}
+
+// remove takes what an entry stands for out of the fleet; ranks may be gone already.
+func (m *members) remove(w config.Worker) {
+	for _, id := range fleetIDs(w) {
+		delete(m.held, id)
+		_ = m.r.removeWorker(id)
+	}
+}
+
+// fleetIDs are the workers in the fleet that an entry stands for.
+func fleetIDs(w config.Worker) []string {
+	if w.Ranks == 0 {
+		return []string{w.ID}
+	}
+	ids := make([]string, w.Ranks)
+	for rank := range ids {
+		ids[rank] = rankID(w.ID, rank)
+	}
+	return ids
+}
+
+// inFlight is called with mu held.
+func (m *members) inFlight(id string) (n int) {
+	for _, in := range m.of(id) {
+		n += m.r.gate.InFlight(in)
+	}
+	return n
+}
+
+// of are the ids in the fleet of what an operator may mean by id: a worker, or all ranks behind an address. It is called with mu held.
+func (m *members) of(id string) []string {
+	if w, ok := m.roster.Settings(id); ok {
+		return fleetIDs(w)
+	}
+	return []string{id}
+}
+
+// add adds a worker by hand. Naming one that an operator drains takes it back.
+func (m *members) add(w config.Worker) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	taken := m.roster.Taken(w.ID, w.URL)
+	if was, ok := m.roster.Settings(w.ID); taken != "" && ok && was.URL == w.URL && slices.ContainsFunc(fleetIDs(was), func(id string) bool { return m.held[id] }) {
+		return m.undrain(w.ID)
+	}
+	if taken != "" {
+		return errors.New(taken)
+	}
+	set := m.roster.Set(fromAdmin)
+	m.roster.Recall(w.ID)
+	m.roster.Tell(fromAdmin, append(slices.Clone(set), entriesOf([]config.Worker{w})...))
+	if err := m.settle(); err != nil {
+		m.roster.Tell(fromAdmin, set)
+		return err
+	}
+	return nil
+}
+
+// dismiss takes a worker out at once. One that a source names stays out until that source has ceased to name it.
+func (m *members) dismiss(id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w, member := m.roster.Settings(id)
+	if !member {
+		delete(m.held, id)
+		return m.r.removeWorker(id) // one of several ranks
+	}
+	m.registry.Leave(id)
+	m.roster.Dismiss(id)
+	m.roster.Tell(fromAdmin, slices.DeleteFunc(slices.Clone(m.roster.Set(fromAdmin)), func(e roster.Entry[config.Worker]) bool { return e.ID == id }))
+	m.remove(w)
+	return m.settle()
+}
+
+// drain keeps new requests from a worker until it is taken back, whatever sources say, and returns the ids in the fleet that are meant.
+func (m *members) drain(id string, move bool) ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ids := m.of(id)
+	for _, in := range ids {
+		if err := m.r.gate.Drain(in, move); err != nil {
+			return nil, fmt.Errorf("%w; there are: %s", err, strings.Join(m.ids(), ", "))
+		}
+		m.held[in] = true
+	}
+	m.r.log.Info("worker draining", "worker", id, "why", "by hand", "moves", move)
+	return ids, nil
+}
+
+// idsShownMax bounds the workers that an error names.
+const idsShownMax = 20
+
+// ids are some of the workers in the fleet.
+func (m *members) ids() (ids []string) {
+	m.r.gate.View(func(v gate.View) {
+		for _, w := range v.Workers {
+			if len(ids) == idsShownMax {
+				ids = append(ids, "...")
+				return
+			}
+			ids = append(ids, w.ID)
+		}
+	})
+	return ids
+}
+
+// takeBack ends a drain by hand.
+func (m *members) takeBack(id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.undrain(id)
+}
+
+// takenByOthers says which worker of another source has an id or address that one which registers itself would have; "" none.
+func (m *members) takenByOthers(w config.Worker) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s, ok := m.roster.Of(w.ID); ok && s.Source == fromThemselves {
+		return ""
+	}
+	return m.roster.Taken(w.ID, w.URL)
+}
+
+// undrain is called with mu held. A worker that its source lets go goes on draining.
+func (m *members) undrain(id string) error {
+	ids := m.of(id)
+	for _, in := range ids {
+		if !m.r.gate.Known(in) {
+			return fmt.Errorf("no worker %q in the fleet; there are: %s", in, strings.Join(m.ids(), ", "))
+		}
+		delete(m.held, in)
+	}
+	if s, ok := m.roster.Of(id); ok && (s.Left || s.Parts) {
+		return nil
+	}
+	for _, in := range ids {
+		if err := m.r.gate.Undrain(in); err != nil {
+			return err
+		}
+	}
+	m.r.log.Info("worker takes requests again", "worker", id)
+	return nil
+}
+
+// standing is how a worker stands, for people.
+type standing struct {
+	source   string
+	draining string // why; "" it is not
+	labels   []string
+}
+
+// standings are those of all workers in the fleet, by id there.
+func (m *members) standings() map[string]standing {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.r.changes.Lock()
+	configured := maps.Clone(m.r.configured)
+	m.r.changes.Unlock()
+	all := make(map[string]standing, len(configured))
+	for id, w := range configured {
+		s, _ := m.roster.Of(w.ID)
+		all[id] = standing{source: s.Source, labels: w.AllLabels(), draining: m.why(s, id)}
+	}
+	return all
+}
+
+// why a worker drains, "" it does not. It is called with mu held.
+func (m *members) why(s roster.Standing, id string) string {
+	switch {
+	case s.Left:
+		return "left"
+	case s.Parts:
+		return "leaving"
+	case m.held[id]:
+		return "by hand"
+	}
+	return ""
+}
+
+// standingOf is why one worker drains.
+func (m *members) standingOf(id string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, _ := m.roster.Of(id)
+	return m.why(s, id)
+}
+
+// refused are workers that sources name and that are not in the fleet.
+func (m *members) refused() []roster.Refusal {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := m.roster.Refused()
+	for _, source := range slices.Sorted(maps.Keys(m.bad)) {
+		all = append(all, m.bad[source]...)
+	}
+	return all
+}
+
+// relabelWorker has pools go by a worker's new labels.
+func (r *router) relabelWorker(id string, w config.Worker) {
+	r.changes.Lock()
+	defer r.changes.Unlock()
+	if _, there := r.configured[id]; !there {
+		return
+	}
+	r.configured[id] = w
+	if err := r.gate.Relabel(id, w.AllLabels()); err != nil {
+		r.log.Debug("labels of a worker that is not in the fleet any more", "worker", id, "error", err)
+	}
+}

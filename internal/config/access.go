@@ -1,0 +1,53 @@
+package config
+
+import (
+	"net"
+	"net/url"
+	"strconv"
+
+	"github.com/warmpath/warmpath/internal/certs"
+)
+
+// The values of isolate.
+const (
+	IsolateNone   = "none"
+	IsolateTenant = "tenant"
+)
+
+// AdminBeyond says whether the admin port is reached from other machines.
+func (c Config) AdminBeyond() bool {
+	host, _, err := net.SplitHostPort(c.Admin)
+	return err == nil && !isLoopback(host)
+}
+
+// access holds what protects the ports and the workers.
+func (v *verdict) access(c Config) {
+	files := func(at, key, message string) {
+		if message != "" {
+			v.wrong(at+"."+key, "%s", message)
+		}
+	}
+	for at, f := range map[string]certs.ServerFiles{"tls": c.TLS, "admin_tls": c.AdminTLS} {
+		key, message := f.Check()
+		files(at, key, message)
+	}
+	key, message := c.WorkerTLS.Check()
+	files("worker_tls", key, message)
+	for i, w := range c.Workers {
+		at := "workers[" + strconv.Itoa(i) + "]"
+		key, message := w.TLS.Check()
+		files(at+".tls", key, message)
+		if u, err := url.Parse(w.URL); w.TLS != (certs.WorkerFiles{}) && err == nil && u.Scheme == "http" {
+			v.wrong(at+".tls", "is set, and http://%s is not reached over TLS; write https:// or take it out", u.Host)
+		}
+		if w.Key != "" && w.KeyFile != "" {
+			v.wrong(at+".key_file", "stands beside key; write one of them")
+		}
+	}
+	for _, p := range c.Access.Check() {
+		v.wrong("admin_access."+p.Key, "%s", p.Message)
+	}
+	if c.AdminBeyond() && len(c.Access.Tokens) == 0 && c.AdminTLS.ClientCA == "" && !c.Access.Open {
+		v.wrong("admin", "%s is reached from beyond this machine, where whoever reaches it could read the state and drain workers: ask for a token (setting admin_access.tokens, flag --admin-token-file) or for certificates (admin_tls.client_ca), or let all in (admin_access.open, flag --admin-open)", c.Admin)
+	}
+}
