@@ -23,6 +23,7 @@ type reply struct {
 
 	headed   bool          // the head is in out, or gone
 	chunked  bool          // the length is not known
+	begun    bool          // some of it has left
 	bare     bool          // the status allows no body
 	declared int64         // Content-Length, -1 without one
 	written  int64         // of the body
@@ -162,6 +163,7 @@ func (w *reply) drop() {
 }
 
 func (w *reply) send(p []byte) {
+	w.begun = true
 	if w.err == nil {
 		w.err = w.c.write(p, w.until, w.limit)
 	}
@@ -303,6 +305,16 @@ func (w *reply) end() bool {
 	}
 	w.push()
 	return w.err == nil
+}
+
+// TakeBack takes the answer back as long as nothing of it has left, so that there can be another one. Fields of Header stay.
+func (w *reply) TakeBack() bool {
+	if w.begun || w.err != nil {
+		return false
+	}
+	w.drop()
+	w.status, w.fields, w.headed, w.chunked, w.bare, w.declared, w.written = 0, w.fields[:0], false, false, false, -1, 0
+	return true
 }
 
 // abort lets go what has a head, and forgets the rest: the connection then closes without the answer's end.

@@ -91,11 +91,22 @@ type Server struct {
 func New(o Options) *Server {
 	o = o.withDefaults()
 	s := &Server{o: o, conns: map[*conn]struct{}{}, handover: handover{conns: make(chan net.Conn), done: make(chan struct{})}}
-	s.standard = &http.Server{Handler: o.Handler, ReadHeaderTimeout: o.HeadTimeout, IdleTimeout: o.IdleTimeout, MaxHeaderBytes: o.HeadBytesMax,
+	s.standard = &http.Server{Handler: chunksLast(o.Handler), ReadHeaderTimeout: o.HeadTimeout, IdleTimeout: o.IdleTimeout, MaxHeaderBytes: o.HeadBytesMax,
 		ConnState:   s.counted,
 		BaseContext: func(net.Listener) context.Context { return o.Context }, ErrorLog: quiet(o.Log)}
 	s.lasting.Store(true)
 	return s
+}
+
+// chunksLast has a connection end with a request whose body comes in chunks. One that tells a length besides may hide another request behind
+// its last chunk; RFC 9112 (6.1) wants it to be the last one, and net/http, which drops the length unseen, would go on with what is hidden.
+func chunksLast(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(r.TransferEncoding) > 0 {
+			w.Header().Set("Connection", "close")
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 func quiet(l *slog.Logger) *log.Logger { return slog.NewLogLogger(l.Handler(), slog.LevelDebug) }

@@ -9,10 +9,13 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/warmpath/warmpath/internal/header"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -104,6 +107,26 @@ func TestRequestsOfOneConnectionAreAnsweredInOrderAlsoWhenTheyCameTogether(t *te
 	c.send(post(strings.Repeat("x", 100_000))[50_000:])
 	if _, got := c.answer(t, "POST"); !strings.HasSuffix(got, "xxx by ours") || len(got) < 100_000 {
 		t.Errorf("%d bytes", len(got))
+	}
+}
+
+func TestWhatComesBehindABodyInChunksIsNotARequest(t *testing.T) {
+	var asked atomic.Int32
+	_, addr := start(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		echo(w, r)
+	})
+	for _, framing := range []string{"", "Content-Length: 5\r\n", "Content-Length: 90\r\n"} {
+		for _, head := range []string{framing + "Transfer-Encoding: chunked\r\n", "Transfer-Encoding: chunked\r\n" + framing} {
+			asked.Store(0)
+			c := dial(t, addr)
+			c.send("POST / HTTP/1.1\r\nHost: h\r\n" + head + "\r\n0\r\n\r\n" + post("hidden"))
+			r, _ := c.answer(t, "POST")
+			rest, err := io.ReadAll(c.r)
+			if !r.Close || len(rest) > 0 || err != nil || asked.Load() != 1 {
+				t.Errorf("%q: close %t, then %q %v, %d requests", head, r.Close, rest, err, asked.Load())
+			}
+		}
 	}
 }
 
@@ -272,6 +295,31 @@ func TestAHeadThatDoesNotCompleteIsGivenUp(t *testing.T) {
 		c.send(text)
 		if _, err := c.r.ReadByte(); err != io.EOF {
 			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestAnAnswerCanBeTakenBackUntilSomethingOfItLeft(t *testing.T) {
+	_, addr := start(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/declared" {
+			w.Header().Set("X-Stays", "yes")
+			w.(*reply).WriteFields(http.StatusOK, header.Fields{{Name: "Content-Length", Value: "100"}, {Name: "X-Goes", Value: "yes"}})
+		}
+		io.WriteString(w, "part")
+		if r.URL.Path == "/flushed" {
+			http.NewResponseController(w).Flush()
+		}
+		if w.(*reply).TakeBack() {
+			w.WriteHeader(http.StatusBadGateway)
+			io.WriteString(w, "other")
+		}
+	})
+	c := dial(t, addr)
+	for path, want := range map[string]string{"/": "502 other", "/declared": "502 other", "/flushed": "200 part"} {
+		c.send("GET " + path + " HTTP/1.1\r\nHost: h\r\n\r\n")
+		r, body := c.answer(t, "GET")
+		if got := fmt.Sprint(r.StatusCode, " ", body); got != want || r.Header.Get("X-Goes") != "" || path == "/declared" && r.Header.Get("X-Stays") == "" {
+			t.Errorf("%s: %q, want %q; %v", path, got, want, r.Header)
 		}
 	}
 }

@@ -41,6 +41,7 @@ type ours interface {
 	WriteFields(status int, f header.Fields)
 	LimitWrites(time.Duration)
 	FlushError() error
+	TakeBack() bool
 }
 
 // Begin makes d the side of one client.
@@ -75,6 +76,9 @@ func (d *Download) WriteFields(status int, f header.Fields) {
 	f.AddTo(d.Header())
 	d.WriteHeader(status)
 }
+
+// TakeBack takes back an answer of which nothing has left, where the server can; the next WriteFields or WriteHeader begins another.
+func (d *Download) TakeBack() bool { return d.ours != nil && d.ours.TakeBack() }
 
 // FlushError sends what is buffered, within the limit.
 func (d *Download) FlushError() error {
