@@ -244,5 +244,17 @@ func (d *Desk) Restore(now time.Time, s tenant.Spent) {
 	}
 }
 
+// Means are what a request's model is chosen by besides the request: the least tier that its tenant wants, and the money that it has left
+// today; false: it has no such limit.
+func (d *Desk) Means(now time.Time, g *Guest) (tierMin int, left float64, limited bool) {
+	if g.who == nil {
+		return 0, 0, false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	money, limited := d.book.Left(now, g.who)
+	return g.who.TierMin, money.Units(), limited
+}
+
 // Limited says whether what the request costs is held against its tenant's limit.
 func (g *Guest) Limited() bool { return g.who != nil && g.who.Limits.SpendPerDay > 0 }

@@ -106,6 +106,10 @@ type Question struct {
 	Wait    *gate.Wait    // of its item the Class
 	Session string        // the client's own hint
 	Tier    string        // that it demands; "" none
+	// Of its tenant: the least tier, and the money that is left where Limited.
+	TierMin int
+	Left    float64
+	Limited bool
 }
 
 // Choose chooses, anew when the pick's model failed. Refusal tells its errors: *models.ErrNone, *models.ErrForbidden, and an odd Tier.
@@ -117,7 +121,7 @@ func (d *Desk) Choose(p *Pick, q Question) error {
 		if err != nil {
 			return errTier
 		}
-		*a = models.Ask{Name: p.Asked, Tenant: q.Want.Tenant, Tier: tier, Conversation: conversation(q.Session, q.Want.Chain), Chance: rand.Uint64(),
+		*a = models.Ask{Name: p.Asked, Tenant: q.Want.Tenant, Tier: max(tier, q.TierMin), HasBudget: q.Limited, Budget: q.Left, Conversation: conversation(q.Session, q.Want.Chain), Chance: rand.Uint64(),
 			Needs: q.Req.Needs, MaxTokens: q.Want.MaxTokens, Work: cost.Work{PromptTokens: q.Want.PromptTokens, Prompts: q.Req.Prompts, Answers: q.Req.Answers}}
 	}
 	if a.Work.PromptTokens == 0 {

@@ -74,6 +74,16 @@ tenants: {file: /etc/tenants.yaml}
 exact: {tokenizers: [{model: m, path: /models/m}], events: "tcp://{host}:5557", index_bytes_max: 8MiB, tokens_timeout: 20ms, tokens_in_flight_max: 4, cache_bytes_max: 2MiB}
 telemetry: {interval: 2s, timeout: 3s, stale_after: 9s}
 state_dir: /var/lib/warmpath
+discovery:
+  file: /etc/workers.yaml
+  dns: ["https://engines.internal:8443", {name: _http._tcp.engines, server: 10.0.0.53:53, family: ipv6, every: 5s, labels: [pool=x]}]
+  http: ["http://inventory/workers", {url: "https://inventory", key: k, every: 1m}]
+  kubernetes: [llm/vllm:http, "app.kubernetes.io/name=vllm:8000,8001", {service: s, namespace: n, kubeconfig: /k, context: c, resync: 30s, scheme: https, ports: [a]}]
+  register: true
+  heartbeats_missed: 5
+  forget_after: 1m
+  stale_after: 5m
+  workers_max: 9
 ejection: {after: 5, first: 2s, max: 2m}
 `
 
@@ -91,8 +101,8 @@ func TestEverySettingArrives(t *testing.T) {
 			{URL: "http://[::1]:9000", ID: "[::1]:9000"},
 			{URL: "http://front/gpu/3", ID: "front-gpu-3"},
 		},
-		Isolate: IsolateNone, Discovery: defaultDiscovery(),
-		Policy: "least-tokens", DrainTimeout: 90 * time.Second,
+		Isolate: IsolateNone,
+		Policy:  "least-tokens", DrainTimeout: 90 * time.Second,
 		Timeouts:       Timeouts{Connect: time.Second, IdleGap: 7 * time.Minute, Client: 90 * time.Second},
 		BodiesBytesMax: 3 << 30, BodySpoolBytes: 1 << 20, BodySpoolDir: "/var/tmp", CORS: CORS{Origins: []string{"https://chat.example.com", "http://localhost:3000"}},
 		BodyBytesMax: 1 << 30, InFlightMax: 12, ExplainHeaders: true, AccessLog: true, LogLevel: "debug", LogFormat: "json",
@@ -104,7 +114,13 @@ func TestEverySettingArrives(t *testing.T) {
 		Exact:     Exact{Tokenizers: []ModelFiles{{"m", "/models/m"}}, Events: "tcp://{host}:5557", IndexBytesMax: 8 << 20, TokensTimeout: 20 * time.Millisecond, TokensMax: 4, CacheBytesMax: 2 << 20},
 		Telemetry: Telemetry{Interval: 2 * time.Second, Timeout: 3 * time.Second, StaleAfter: 9 * time.Second},
 		StateDir:  "/var/lib/warmpath",
-		Ejection:  Ejection{After: 5, First: 2 * time.Second, Max: 2 * time.Minute},
+		Discovery: Discovery{File: "/etc/workers.yaml",
+			DNS:  []DNSSource{{Name: "engines.internal", Port: 8443, Scheme: "https"}, {Name: "_http._tcp.engines", Server: "10.0.0.53:53", Family: "ipv6", Every: 5 * time.Second, Labels: []string{"pool=x"}}},
+			HTTP: []HTTPSource{{URL: "http://inventory/workers"}, {URL: "https://inventory", Key: "k", Every: time.Minute}},
+			Kubernetes: []KubernetesSource{{Service: "vllm", Namespace: "llm", Ports: []string{"http"}}, {Selector: "app.kubernetes.io/name=vllm", Ports: []string{"8000", "8001"}},
+				{Service: "s", Namespace: "n", Kubeconfig: "/k", Context: "c", Resync: 30 * time.Second, Scheme: "https", Ports: []string{"a"}}},
+			Register: true, HeartbeatsMissed: 5, ForgetAfter: time.Minute, StaleAfter: 5 * time.Minute, WorkersMax: 9},
+		Ejection: Ejection{After: 5, First: 2 * time.Second, Max: 2 * time.Minute},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

@@ -20,7 +20,7 @@ type Access struct {
 // Entry is one token, which is written in one of three ways.
 type Entry struct {
 	Name   string `yaml:"name" doc:"What it is called in messages."`
-	Role   string `yaml:"role" enum:"read,operate" doc:"read: /state, /metrics, /explain. operate: also workers, draining, the policy, profiles."`
+	Role   string `yaml:"role" enum:"read,operate,register" doc:"read: /state, /metrics, /explain. operate: also workers, draining, the policy, profiles. register: engines that register themselves, and nothing else."`
 	Digest string `yaml:"digest" doc:"sha256: and the token's SHA-256 in hexadecimal digits, as warmpath tenant key prints it."`
 	Env    string `yaml:"env" doc:"Environment variable that holds the token, 22 characters at least."`
 	File   string `yaml:"file" doc:"File that holds the token, or its digest. It is read again when it changes."`

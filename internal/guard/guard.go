@@ -26,21 +26,27 @@ import (
 // HeaderToken is where a token may stand in place of Authorization.
 const HeaderToken = "X-Warmpath-Token"
 
-// Role is what somebody may do; each may do all that those below it may.
+// Role is what somebody may do.
 type Role uint8
 
 // The roles.
 const (
-	None    Role = iota // nothing is needed
-	Read                // look at what there is
-	Operate             // change it
+	None     Role = iota // nothing is needed
+	Register             // say that one is there oneself, and nothing else: for engines
+	Read                 // look at what there is
+	Operate              // change it, look at it, and register
 )
 
 // Roles are their names in settings.
-var Roles = map[string]Role{"read": Read, "operate": Operate}
+var Roles = map[string]Role{"register": Register, "read": Read, "operate": Operate}
 
 func (r Role) String() string {
-	return [...]string{None: "none", Read: "read", Operate: "operate"}[r]
+	return [...]string{None: "none", Register: "register", Read: "read", Operate: "operate"}[r]
+}
+
+// may says whether the role is enough for what is needed. Those who look on may not register.
+func (r Role) may(needs Role) bool {
+	return r == needs || r == Operate || needs == None
 }
 
 // Token is one that opens the port. What is kept of it is its digest.
@@ -123,7 +129,7 @@ func (g *Guard) lets(w http.ResponseWriter, r *http.Request) bool {
 		r.Header.Del(header)
 	}
 	switch {
-	case who != nil && who.Role >= needs: // no page can show a token that it was not given: the name does not matter then
+	case who != nil && who.Role.may(needs): // no page can show a token that it was not given: the name does not matter then
 		return true
 	case who != nil:
 		g.refuse(w, ByRole, http.StatusForbidden, "the token "+who.Name+" has the role "+who.Role.String()+"; this needs "+needs.String()+" (setting admin_access.tokens)")

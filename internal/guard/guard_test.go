@@ -44,7 +44,9 @@ func guarded(t *testing.T, tokens []Token, names ...string) (at string, refused 
 			io.WriteString(w, message)
 		},
 		Refused: func(reason string) { *refused = append(*refused, reason) }})
-	s := httptest.NewServer(g.Before(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "inside "+r.Header.Get("Authorization")) })))
+	s := httptest.NewServer(g.Before(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "inside "+r.Header.Get("Authorization"))
+	})))
 	t.Cleanup(s.Close)
 	return s.URL, refused, g
 }

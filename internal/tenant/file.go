@@ -40,6 +40,7 @@ func (e *Error) Error() string { return strings.Join(e.Problems, "\n") }
 //	    class: standard
 //	    classes: [batch]       # that its requests may ask for
 //	    weight: 2
+//	    tier_min: 2            # of models that stand behind a name
 //	    in_flight: 32          # and the others: 0 or no line is no limit
 //	    requests_per_minute: 600
 //	    tokens_per_minute: 200000
@@ -225,6 +226,8 @@ func (p *parser) tenant(n *yaml.Node, where string) {
 			t.Classes = p.texts(v, at)
 		case "weight":
 			t.Weight = p.number(v, at, weightMin, weightMax)
+		case "tier_min":
+			t.TierMin = p.whole(v, at)
 		case "in_flight":
 			l.InFlight = p.whole(v, at)
 		case "requests_per_minute":

@@ -174,6 +174,16 @@ func (a *account) spendRefusal(now time.Time, most, wants Money) *Refusal {
 	return r
 }
 
+// Left is the money that a tenant may still spend today, reservations included; false: there is no limit.
+func (b *Book) Left(now time.Time, who *Tenant) (left Money, limited bool) {
+	if who = b.table.tenants[who.Name]; who == nil || who.Limits.SpendPerDay == 0 {
+		return 0, false
+	}
+	a := b.account(who.Name)
+	a.at(now.Unix())
+	return max(0, who.Limits.SpendPerDay-a.spent), true
+}
+
 // End settles a request: what was reserved is replaced by what was used, to the token. ran says whether an engine began it: a request that
 // was refused, found no worker, timed out in a queue or was malformed never did, and counts for nothing at all. One that was aborted ran,
 // and used what it had. A second End changes nothing.

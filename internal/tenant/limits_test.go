@@ -20,6 +20,29 @@ func now(b *Book, at time.Time) Stats {
 	return all[0]
 }
 
+func TestWhatIsLeftIsWhatTheDayHasNotTakenYet(t *testing.T) {
+	b, who := limited(t, "spend_per_day: 5")
+	left := func(at time.Time, want Money) {
+		t.Helper()
+		if got, limited := b.Left(at, who); got != want || !limited {
+			t.Errorf("%v is left, want %v", got, want)
+		}
+	}
+	left(noon, 5*Unit)
+	var k Ticket
+	if err := b.Begin(noon, &k, who, Use{Money: 2 * Unit}); err != nil {
+		t.Fatal(err)
+	}
+	left(noon, 3*Unit)
+	b.End(noon, &k, true, Use{Money: 7 * Unit})
+	left(noon, 0)
+	left(noon.Add(24*time.Hour), 5*Unit)
+	free, other := limited(t, "in_flight: 2")
+	if _, limited := free.Left(noon, other); limited {
+		t.Error("a limit where there is none")
+	}
+}
+
 func refusal(t *testing.T, err error) *Refusal {
 	t.Helper()
 	r, ok := err.(*Refusal)

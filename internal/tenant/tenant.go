@@ -31,6 +31,7 @@ type Tenant struct {
 	Class   string
 	Classes []string
 	Weight  float64 // its share among others of its class; more than 0
+	TierMin int     // least quality of a model that answers where a name stands for several
 	Limits  Limits
 }
 

@@ -52,6 +52,7 @@ tenants:
     class: standard
     classes: [batch]
     weight: 2.5
+    tier_min: 2
     in_flight: 32
     requests_per_minute: 600
     tokens_per_minute: 200000
@@ -64,7 +65,7 @@ func TestAFileSaysWhoHasWhichKeyAndWhatTheyMay(t *testing.T) {
 	a, b, c := fresh(1), fresh(2), fresh(3)
 	all := table(t, house, a, b, c)
 	search := all.Named("search")
-	if got, want := fmt.Sprintf("%+v", *search), "{Name:search Models:[chat qwen-*] Class:standard Classes:[batch] Weight:2.5 Limits:{InFlight:32 RequestsPerMinute:600 TokensPerMinute:200000 SpendPerDay:25.5000}}"; got != want {
+	if got, want := fmt.Sprintf("%+v", *search), "{Name:search Models:[chat qwen-*] Class:standard Classes:[batch] Weight:2.5 TierMin:2 Limits:{InFlight:32 RequestsPerMinute:600 TokensPerMinute:200000 SpendPerDay:25.5000}}"; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 	if len(all.Tenants()) != 3 || all.Tenants()[0].Name != "guests" {
