@@ -55,7 +55,7 @@ const proveLong = `Runs the real router, over real sockets, before simulated eng
   queue     Replays in virtual time, with the queue as it is by default. Prompts of 100,000 tokens among chats; two tenants of
             unlike appetite; one and a half times what the fleet carries; a pool for long prompts. Held to: times to the first
             token and gaps beside the heavy jobs, the quiet tenant or the top class alone, or the workers without pools, shares of
-            engine time, Retry-After, recovery, overflow to another pool and back.                     (one minute)
+            engine time, Retry-After, recovery, overflow to another pool and back.                    (two minutes)
   cost      Replays in virtual time of coding agents (--agents; without it they are made up) and of three unlike tenants, costs learned
             on the way. Held to: expected prefill seconds off by at most 10 % of the real ones at the median; 45 to 55 % of the answers no
             longer than their P50 and 85 to 95 % than their P90; and so each tenant and size of prompts.             (half a minute)
