@@ -11,8 +11,7 @@ import (
 // key makes the request's routing key: model, block keys, sizes, session, and the worker that must serve it, if one must.
 func (x *exchange) key() error {
 	x.keyed = x.p.now()
-	x.want.Model, x.want.Tenant, x.want.MaxTokens, x.want.Streamed = x.req.Model, x.guest.Tenant, x.req.MaxTokens, x.req.Stream
-	x.want.Needs, x.want.Prompts, x.want.Answers = x.req.Needs, x.req.Prompts, x.req.Answers
+	x.want.Model, x.want.Tenant, x.want.MaxTokens, x.want.Streamed, x.want.Needs, x.want.Prompts, x.want.Answers = x.req.Model, x.guest.Tenant, x.req.MaxTokens, x.req.Stream, x.req.Needs, x.req.Prompts, x.req.Answers
 	x.want.Generates = x.api != llmapi.Embeddings && x.api != llmapi.CountTokens && (x.api != llmapi.Other || x.kind.Generates)
 	if err := x.ownerOnly(); err != nil {
 		return err
