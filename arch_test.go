@@ -72,7 +72,7 @@ var rooms = map[string][]string{
 	"refer":      {"gate", "intake", "header", "llmapi", "upstream"},
 	"admission":  {"header", "tenant"},
 	"bill":       {"cost", "outcome", "tenant"},
-	"refusal":    {"admission", "choice", "flow", "llmapi", "outcome", "sched", "tenant"},
+	"refusal":    {"admission", "choice", "complaint", "flow", "llmapi", "outcome", "sched", "tenant", "upstream"},
 	"choice":     {"models", "cost", "gate", "llmapi", "prefix", "sched"},
 	"outcome":    {"fleet"},
 	"complaint":  {"header", "upstream"},

@@ -158,7 +158,7 @@ func (r *router) wire() error {
 	o.ConnectTimeout, o.HeaderTimeout, o.IdleGap = c.Timeouts.Connect, c.Timeouts.Header, c.Timeouts.IdleGap
 	o.ClientTimeout, o.BodiesBytesMax = c.Timeouts.Client, int64(c.BodiesBytesMax)
 	o.Salt = r.salts()
-	o.Prices, o.EnginePriority = models.PricesOf(c.ModelOptions()), c.Queue.EnginePriority
+	o.Prices, o.EnginePriority, o.TellPosition = models.PricesOf(c.ModelOptions()), c.Queue.EnginePriority, c.Queue.TellPosition
 	r.keyer = prompt.New(r.seed, prompt.DefaultOptions())
 	r.proxy = proxy.New(o, r.desk, r.choice, r.gate, r.keyer, r.hooks(), r.log, time.Now)
 	r.telemetry = telemetry.New(telemetry.Options{Interval: c.Telemetry.Interval, Timeout: c.Telemetry.Timeout, StaleAfter: c.Telemetry.StaleAfter,

@@ -8,6 +8,8 @@ package complaint
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/json"
 	"errors"
 	"io"
 	"time"
@@ -93,4 +95,25 @@ func TooLong(body []byte) bool {
 		}
 	}
 	return false
+}
+
+// Words are what an error reply says to people, as OpenAI's API, Anthropic's and the engines' own servers put it; "" where that cannot be told.
+func Words(body []byte) string {
+	var reply struct {
+		Error   json.RawMessage `json:"error"`
+		Message string          `json:"message"`
+		Detail  json.RawMessage `json:"detail"`
+	}
+	if json.Unmarshal(body, &reply) != nil {
+		return ""
+	}
+	var inner struct {
+		Message string `json:"message"`
+	}
+	var text, detail string
+	if json.Unmarshal(reply.Error, &inner) != nil {
+		_ = json.Unmarshal(reply.Error, &text) // some say it without an object
+	}
+	_ = json.Unmarshal(reply.Detail, &detail)
+	return cmp.Or(inner.Message, text, reply.Message, detail)
 }

@@ -38,3 +38,14 @@ func TestABodyThatStallsIsGivenUp(t *testing.T) {
 		t.Errorf("%q, %v", body, err)
 	}
 }
+
+func TestTheWordsOfAnErrorAreFoundInEveryFormThatServersHave(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"error":{"message":"too long","type":"x"}}`: "too long", `{"type":"error","error":{"type":"x","message":"no"}}`: "no", `{"error":"busy"}`: "busy",
+		`{"object":"error","message":"old vLLM"}`: "old vLLM", `{"detail":"Not Found"}`: "Not Found", `{"detail":[{"loc":[]}]}`: "", `{}`: "", `not JSON`: "", ``: "", `{"error":null}`: "",
+	} {
+		if got := Words([]byte(body)); got != want {
+			t.Errorf("%s: %q, want %q", body, got, want)
+		}
+	}
+}

@@ -69,7 +69,7 @@ log_level: debug
 log_format: json
 decision_log: {file: "a$${b}.jsonl", bytes_max: 1048576, files_max: 2}
 index_bytes_max: 10MB
-queue: {enabled: false, classes: [{name: a, order: fcfs, wait_max: 1m, ceiling: 0.5, shed_from: 0.25}, b], class: b, requests_max: 5, bytes_max: 1MiB, work_max: 1m, tenant_room: 2, ahead: 1s, size_multiple: 3, age_after: 1s, aged_share: 0.1, depth: 2s, reserve: 0.5, hold: 3s, body_priority: refuse, engine_priority: true, heavy: {seconds: 4, multiple: 5, floor_seconds: 0.5, lanes_max: 2, light_share: 0}}
+queue: {enabled: false, classes: [{name: a, order: fcfs, wait_max: 1m, ceiling: 0.5, shed_from: 0.25}, b], class: b, requests_max: 5, bytes_max: 1MiB, work_max: 1m, tenant_room: 2, ahead: 1s, size_multiple: 3, age_after: 1s, aged_share: 0.1, depth: 2s, reserve: 0.5, hold: 3s, body_priority: refuse, engine_priority: true, tell_position: 5s, heavy: {seconds: 4, multiple: 5, floor_seconds: 0.5, lanes_max: 2, light_share: 0}}
 tenants: {file: /etc/tenants.yaml}
 exact: {tokenizers: [{model: m, path: /models/m}], events: "tcp://{host}:5557", index_bytes_max: 8MiB, tokens_timeout: 20ms, tokens_in_flight_max: 4, cache_bytes_max: 2MiB}
 telemetry: {interval: 2s, timeout: 3s, stale_after: 9s}
@@ -108,7 +108,7 @@ func TestEverySettingArrives(t *testing.T) {
 		BodyBytesMax: 1 << 30, InFlightMax: 12, ExplainHeaders: true, AccessLog: true, LogLevel: "debug", LogFormat: "json",
 		DecisionLog:   DecisionLog{File: "a${b}.jsonl", BytesMax: 1 << 20, FilesMax: 2},
 		IndexBytesMax: 10e6,
-		Queue: Queue{Classes: []Class{{Name: "a", Order: "fcfs", WaitMax: time.Minute, Ceiling: 0.5, ShedFrom: 0.25}, {Name: "b", Order: "shortest", WaitMax: 10 * time.Minute, Ceiling: 0.5, ShedFrom: 1}}, Class: "b", BodyPriority: "refuse", EnginePriority: true, RequestsMax: 5, BytesMax: 1 << 20, WorkMax: time.Minute,
+		Queue: Queue{Classes: []Class{{Name: "a", Order: "fcfs", WaitMax: time.Minute, Ceiling: 0.5, ShedFrom: 0.25}, {Name: "b", Order: "shortest", WaitMax: 10 * time.Minute, Ceiling: 0.5, ShedFrom: 1}}, Class: "b", BodyPriority: "refuse", EnginePriority: true, TellPosition: 5 * time.Second, RequestsMax: 5, BytesMax: 1 << 20, WorkMax: time.Minute,
 			TenantRoom: 2, Ahead: time.Second, SizeMultiple: 3, AgeAfter: time.Second, AgedShare: 0.1, Depth: 2 * time.Second, Reserve: 0.5, Hold: 3 * time.Second, PreemptedMax: 2, Heavy: Heavy{4, 5, 0.5, 2, 0}},
 		Tenants:   Tenants{File: "/etc/tenants.yaml"},
 		Exact:     Exact{Tokenizers: []ModelFiles{{"m", "/models/m"}}, Events: "tcp://{host}:5557", IndexBytesMax: 8 << 20, TokensTimeout: 20 * time.Millisecond, TokensMax: 4, CacheBytesMax: 2 << 20},
@@ -200,6 +200,7 @@ var wrongSettings = []struct{ text, want string }{
 	{"queue: {heavy: {floor_seconds: -1}}", "w.yaml:1: queue.heavy.floor_seconds: -1 is below the least, 0"},
 	{"queue: {aged_share: a}", `w.yaml:1: queue.aged_share: wants a number, not the text "a"`},
 	{"queue: {body_priority: never}", `w.yaml:1: queue.body_priority: "never" is not known; choose one of ignore, refuse, off`},
+	{"queue: {tell_position: 10ms}", "w.yaml:1: queue.tell_position: 10ms is below the least, 100ms; 0 is never"},
 	{"tenants: {file: a, keys_env: B}", "w.yaml:1: tenants.keys_env: B and tenants.file exclude each other"},
 	{"telemetry: {interval: 10s}", "w.yaml:1: telemetry.stale_after: 5s is shorter than telemetry.interval, 10s"},
 	{"decision_log: {bytes_max: 1GiB}", "w.yaml:1: decision_log.bytes_max: is set, but decision_log.file is not"},

@@ -24,6 +24,9 @@ type Wait struct {
 	Again func()
 	// End ends the attempt for a cause, when its work has to give way; nil: it never does. It is called without a lock, by another request.
 	End func(cause error)
+	// Tell hears every TellEvery how the request stands, as long as it waits; nil: nobody wants to know. It is called without a lock.
+	Tell      func(Standing)
+	TellEvery time.Duration
 
 	a          *Attempt
 	done       chan struct{} // nil: it did not wait yet
@@ -105,9 +108,7 @@ func (g *Gate) Enter(ctx context.Context, a *Attempt, req *sched.Request, w *Wai
 
 // await returns when a request that waits has had its turn, or its client left.
 func (g *Gate) await(ctx context.Context, w *Wait) error {
-	select {
-	case <-w.done:
-	case <-ctx.Done():
+	if !g.turn(ctx, w) {
 		if g.leave(w) {
 			return context.Cause(ctx)
 		}

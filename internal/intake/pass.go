@@ -135,6 +135,14 @@ func ToClient(out, in header.Fields) header.Fields {
 	return out
 }
 
+// EventStream appends to out what begins a stream of events before a worker has begun one.
+func EventStream(out header.Fields, requestID string) header.Fields {
+	out.Add("Content-Type", "text/event-stream; charset=utf-8")
+	out.Add("Cache-Control", "no-cache")
+	out.Add(HeaderRequestID, requestID)
+	return out
+}
+
 // Unpacked are the fields of a body whose compression was taken off.
 func Unpacked(in header.Fields) header.Fields {
 	return slices.DeleteFunc(slices.Clone(in), func(f header.Field) bool { return f.Name == "Content-Encoding" })

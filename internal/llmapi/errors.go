@@ -108,6 +108,8 @@ func anthropicType(kind string, status int) string {
 		return KindNotFound
 	case KindContext:
 		return KindInvalid
+	case "queue_full", "tenant_share", "shed", "deadline", "queue_timeout":
+		return KindOverloaded
 	case KindInvalid, KindNotFound, KindAuth, KindPermission, KindTooLarge, KindRateLimit, KindOverloaded, KindTimeout, KindUpstream:
 		return kind
 	}

@@ -35,6 +35,11 @@ func (r *Request) SetModel(body []byte, model string) Edit {
 	return set(body, r.ModelSpan, "model", quote(model))
 }
 
+// Events says whether the answer is to be a stream of events, in a form that is known.
+func (r *Request) Events() bool {
+	return r.Stream && r.API != Other && r.API != Embeddings && r.API != CountTokens
+}
+
 // HasPriority says whether the API has a field for a priority, in vLLM and SGLang.
 func (r *Request) HasPriority() bool {
 	return r.API == Chat || r.API == Completions || r.API == Embeddings || r.API == Responses

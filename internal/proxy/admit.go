@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"time"
 
@@ -38,11 +37,11 @@ func (x *exchange) urge() error {
 
 // stranger shapes why nobody knows who asks.
 func stranger(w http.ResponseWriter, err error) *failure {
-	if errors.Is(err, tenant.ErrNoKey) || errors.Is(err, tenant.ErrKey) {
+	f := failed(refusal.Stranger(err))
+	if f.status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		return &failure{status: http.StatusUnauthorized, kind: llmapi.KindAuth, message: err.Error(), outcome: outcome.ClientError}
 	}
-	return badRequest("", "%s", err.Error())
+	return f
 }
 
 // expected is what the request will use of its tenant's limits: its prompt, and its answer as long as it may get or, where it does not say,
@@ -95,6 +94,9 @@ func (x *exchange) waiting() *gate.Wait {
 	if g.Timeout > 0 {
 		w.Item.StartBy = x.facts.Started.Add(g.Timeout)
 	}
+	if w.Tell = nil; x.p.o.TellPosition > 0 && x.scanned && x.req.Events() {
+		w.Tell, w.TellEvery = x.tell, x.p.o.TellPosition
+	}
 	w.Needs, w.BestEffort = x.req.Needs, x.p.desk.Least(g)
 	if w.Again = nil; len(x.want.Known) > 0 {
 		w.Again = x.known.Again
@@ -111,7 +113,7 @@ func (x *exchange) placeFailure(err error) *failure {
 	if a.Reason != "" {
 		x.facts.Refused = a.Reason
 	}
-	return &failure{status: a.Status, kind: a.Kind, param: a.Param, message: a.Message, retryAfter: a.After, outcome: a.Outcome, limit: a.Limit}
+	return failed(a)
 }
 
 // leave settles what the request counted for at the desk.

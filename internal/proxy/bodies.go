@@ -11,6 +11,7 @@ import (
 	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/outcome"
+	"github.com/warmpath/warmpath/internal/refusal"
 )
 
 // bodyShape is how a body is taken in.
@@ -90,7 +91,7 @@ func (x *exchange) readPacked(encoding string) error {
 	}
 	x.text, x.packed = text, true
 	if err := x.req.Scan(x.api, text); err != nil {
-		return scanFailure(err)
+		return failed(refusal.Malformed(err))
 	}
 	x.scanned = true
 	return nil

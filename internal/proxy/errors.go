@@ -1,17 +1,15 @@
 package proxy
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 	"time"
 
-	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/outcome"
-	"github.com/warmpath/warmpath/internal/upstream"
+	"github.com/warmpath/warmpath/internal/refusal"
 )
 
 // failure is an answer of our own making. The status travels with it and is written once, at the edge, in the client's dialect.
@@ -31,51 +29,12 @@ func (f *failure) Error() string { return f.message }
 // statusClientLeft is nginx's word for a client that did not wait for its answer. Only logs see it.
 const statusClientLeft = 499
 
+func failed(a refusal.Answer) *failure {
+	return &failure{status: a.Status, kind: a.Kind, param: a.Param, message: a.Message, retryAfter: a.After, outcome: a.Outcome, class: a.Class, limit: a.Limit}
+}
+
 func badRequest(param, format string, args ...any) *failure {
 	return &failure{status: http.StatusBadRequest, kind: llmapi.KindInvalid, param: param, message: fmt.Sprintf(format, args...), outcome: outcome.ClientError}
-}
-
-// scanFailure shapes what the body scan found wrong.
-func scanFailure(err error) *failure {
-	var field *llmapi.FieldError
-	if errors.As(err, &field) {
-		return badRequest(field.Field, "%s", err.Error())
-	}
-	return badRequest("", "the request body is %s", err.Error())
-}
-
-const noConnections = "the router can open no more connections; raise its limit of open files (ulimit -n, LimitNOFILE)"
-
-// upstreamFailure shapes a broken exchange with a worker. The worker is named by its id, never by its URL, which may hold a secret.
-func upstreamFailure(w *fleet.Worker, err error, o Options) *failure {
-	f := &failure{status: http.StatusBadGateway, kind: llmapi.KindUpstream, outcome: outcome.Failed}
-	var up *upstream.Error
-	if !errors.As(err, &up) {
-		f.message = "worker " + w.ID + ": " + err.Error()
-		return f
-	}
-	f.class = up.Class.String()
-	switch up.Class {
-	case upstream.Refused: // nobody has seen the request: it may well be sent again
-		f.status, f.retryAfter = http.StatusServiceUnavailable, time.Second
-		f.message = fmt.Sprintf("worker %s refused the connection or did not accept it within %v (setting timeouts.connect)", w.ID, o.ConnectTimeout)
-	case upstream.Exhausted:
-		f.status, f.kind, f.retryAfter = http.StatusServiceUnavailable, llmapi.KindOverloaded, time.Second
-		f.message = noConnections
-	case upstream.Invalid:
-		f.status, f.kind, f.outcome = http.StatusBadRequest, llmapi.KindInvalid, outcome.ClientError
-		f.message = "the request cannot be passed on as HTTP/1.1: " + up.Err.Error()
-	case upstream.Source:
-		f.status, f.message = http.StatusInternalServerError, "the request body could not be read back from its file"
-	case upstream.Timeout:
-		f.status, f.kind = http.StatusGatewayTimeout, llmapi.KindTimeout
-		f.message = fmt.Sprintf("worker %s sent nothing within the limit (settings timeouts.header, now %v, and timeouts.idle_gap, now %v)", w.ID, o.HeaderTimeout, o.IdleGap)
-	case upstream.BadShape:
-		f.message = "worker " + w.ID + " answered something that is not HTTP/1.1: " + up.Err.Error()
-	default:
-		f.message = "worker " + w.ID + " broke the connection before its answer was complete"
-	}
-	return f
 }
 
 // write sends a failure in the dialect of d.

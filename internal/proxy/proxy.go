@@ -34,6 +34,7 @@ import (
 	"github.com/warmpath/warmpath/internal/models"
 	"github.com/warmpath/warmpath/internal/outcome"
 	"github.com/warmpath/warmpath/internal/prompt"
+	"github.com/warmpath/warmpath/internal/refusal"
 	"github.com/warmpath/warmpath/internal/render"
 	"github.com/warmpath/warmpath/internal/upstream"
 )
@@ -57,6 +58,7 @@ type Options struct {
 	CORS           intake.CORS   // pages of other origins that may use the data port
 	Prices         models.Prices // what tenants' requests cost
 	EnginePriority bool          // tell engines that heed one the class as a priority
+	TellPosition   time.Duration // how often clients that wait for a stream are told how they stand; 0: never
 
 	Salt func(tenant, own string) string // of a tenant's prompts, the client's own, "" none, in it; nil: tenants share caches
 }
@@ -175,7 +177,7 @@ func (x *exchange) walk() error {
 		return &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, message: "the router is shutting down and takes no new requests", retryAfter: time.Second, outcome: outcome.Failed}
 	}
 	if c, ok := x.down.ResponseWriter.(interface{ Surplus() bool }); ok && c.Surplus() {
-		return &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, message: noConnections, retryAfter: time.Second, outcome: outcome.NoWorker}
+		return &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, message: refusal.NoConnections, retryAfter: time.Second, outcome: outcome.NoWorker}
 	}
 	if err := x.enter(); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/llmapi"
+	"github.com/warmpath/warmpath/internal/refusal"
 )
 
 // read takes the whole body in, bounded, and scans what routing needs. Retries and prefix keys need it whole; engines need it
@@ -27,7 +28,7 @@ func (x *exchange) read() error {
 		return nil
 	}
 	if err := x.req.Scan(x.api, body); err != nil {
-		return scanFailure(err)
+		return failed(refusal.Malformed(err))
 	}
 	x.scanned = true
 	return nil

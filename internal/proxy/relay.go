@@ -32,9 +32,7 @@ func (x *exchange) relay(ctx context.Context, res *upstream.Response) error {
 	events := res.Status == http.StatusOK && intake.IsEventStream(res.Header)
 	x.events = x.events || events
 	if x.flushed && !events {
-		x.release(fleet.Failed)
-		return &failure{status: http.StatusBadGateway, kind: llmapi.KindUpstream, outcome: outcome.Failed,
-			message: "worker " + x.try.Worker.ID + " answered " + http.StatusText(res.Status) + " to the retry of a stream that had begun"}
+		return x.tooLate(res)
 	}
 	if events {
 		return x.stream(ctx, res)

@@ -16,6 +16,7 @@ import (
 	"github.com/warmpath/warmpath/internal/life"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/outcome"
+	"github.com/warmpath/warmpath/internal/refusal"
 	"github.com/warmpath/warmpath/internal/upstream"
 )
 
@@ -148,7 +149,7 @@ func (x *exchange) lighten() {
 // broke sorts out a connection that failed: the client left, the worker left, or the worker is at fault.
 func (x *exchange) broke(ctx context.Context, err error) error {
 	a := x.try
-	f := upstreamFailure(a.Worker, err, x.p.o)
+	f := failed(refusal.Broken(a.Worker.ID, err, refusal.Limits{Connect: x.p.o.ConnectTimeout, Header: x.p.o.HeaderTimeout, IdleGap: x.p.o.IdleGap}))
 	if x.ctx.Err() != nil {
 		x.release(fleet.Cancelled)
 		return &failure{status: statusClientLeft, kind: llmapi.KindUpstream, outcome: outcome.Cancelled,
@@ -268,7 +269,7 @@ func (x *exchange) unwell(res *upstream.Response) error {
 func (x *exchange) writeHeld() error {
 	h := x.held
 	if x.flushed && h.Status != http.StatusOK {
-		return &failure{status: h.Status, kind: llmapi.KindUpstream, outcome: outcome.Failed, message: "worker " + h.Worker + " answered " + http.StatusText(h.Status)}
+		return failed(refusal.Late(h.Status, h.Worker, h.Body))
 	}
 	if !x.flushed {
 		x.room.answer = intake.ToClient(x.room.answer[:0], h.Header)

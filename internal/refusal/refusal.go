@@ -1,4 +1,4 @@
-// Package refusal is how clients are told that their request was asked of no worker: the status, and the words of their API.
+// Package refusal is how clients are told why their request was answered by no worker: the status, and the words of their API.
 //
 //	a := refusal.Of(err, guest.Known, dialect)     // of the desk, the choice of a model, the queue or the scheduler
 //	a.Status, a.Kind, a.After                      // 429, insufficient_quota, until midnight
@@ -26,6 +26,7 @@ type Answer struct {
 	After          time.Duration // when to come again; 0: never
 	Outcome        outcome.Outcome
 	Reason         string // of the queue, or the tenant's limit; "" neither
+	Class          string // of a worker's error, for logs
 	Limit          bool   // it is the tenant's own limit: another model would be refused alike
 }
 
@@ -72,6 +73,25 @@ func ofLimit(limit *tenant.Refusal) Answer {
 	}
 	if !limit.Never {
 		a.After = max(limit.After, time.Second)
+	}
+	return a
+}
+
+// Stranger is why nobody knows who asks.
+func Stranger(err error) Answer {
+	a := Answer{Status: http.StatusBadRequest, Kind: llmapi.KindInvalid, Message: err.Error(), Outcome: outcome.ClientError}
+	if errors.Is(err, tenant.ErrNoKey) || errors.Is(err, tenant.ErrKey) {
+		a.Status, a.Kind = http.StatusUnauthorized, llmapi.KindAuth
+	}
+	return a
+}
+
+// Malformed is what the scan of a body found wrong.
+func Malformed(err error) Answer {
+	a := Answer{Status: http.StatusBadRequest, Kind: llmapi.KindInvalid, Message: "the request body is " + err.Error(), Outcome: outcome.ClientError}
+	var field *llmapi.FieldError
+	if errors.As(err, &field) {
+		a.Param, a.Message = field.Field, err.Error()
 	}
 	return a
 }

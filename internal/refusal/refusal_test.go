@@ -2,6 +2,8 @@ package refusal
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	"github.com/warmpath/warmpath/internal/flow"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/models"
+	"github.com/warmpath/warmpath/internal/outcome"
 	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/tenant"
 )
@@ -47,5 +50,17 @@ func TestWithAKeyAModelThatIsNotThereReadsAsOneThatIsNotForIt(t *testing.T) {
 	there, own := Of(&sched.ErrNoModel{Model: "made-up"}, true, llmapi.OpenAI), Of(admission.ErrModel, true, llmapi.OpenAI)
 	if there != own {
 		t.Errorf("%+v, %+v", there, own)
+	}
+}
+
+func TestAnAnswerThatCameTooLateForAStatusKeepsItsWords(t *testing.T) {
+	body := []byte(`{"error":{"message":"its own words"}}`)
+	for status, kind := range map[int]string{400: llmapi.KindInvalid, 404: llmapi.KindModel, 429: llmapi.KindOverloaded, 503: llmapi.KindOverloaded, 500: llmapi.KindUpstream} {
+		if a := Late(status, "w1", body); a.Kind != kind || !strings.Contains(a.Message, "its own words") || !strings.Contains(a.Message, fmt.Sprint(status)) || a.Outcome != outcome.Of(status) {
+			t.Errorf("%d: %+v", status, a)
+		}
+	}
+	if a := Late(200, "w1", body); a.Outcome != outcome.Failed || strings.Contains(a.Message, "own words") {
+		t.Errorf("%+v", a)
 	}
 }
