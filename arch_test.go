@@ -79,6 +79,7 @@ var rooms = map[string][]string{
 	"exact":      {"render", "prompt", "prefix", "kvindex", "sched", "fleet"},
 	"proxy":      {"forecast", "facts", "admission", "bill", "refusal", "choice", "complaint", "models", "outcome", "refer", "flow", "tenant", "exact", "render", "gate", "sched", "prompt", "prefix", "llmapi", "fleet", "upstream", "intake", "header", "life"},
 	"bench":      {"gate", "sched", "prompt", "prefix", "llmapi", "fleet", "cost", "upstream"},
+	"queuebench": {"bench", "gate", "flow", "heavy", "sched", "prefix", "fleet", "cost", "upstream"},
 	"traces":     {"prefix", "declog", "fleet", "cost", "github.com/klauspost/compress/"},
 	"evict":      {},
 	"heavy":      {},

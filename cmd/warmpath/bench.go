@@ -20,6 +20,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/bench"
 	"github.com/warmpath/warmpath/internal/kvbench"
+	"github.com/warmpath/warmpath/internal/queuebench"
 )
 
 const benchLong = `Measures this binary beside nginx and HAProxy, on this machine, with cheap mock workers: CPU a request and a stream, latency added,
@@ -29,6 +30,8 @@ median of five rounds in which contestants take turns. Prints pass or fail for e
 The part index tells how fast workers' cache events go into the index, how long a look-up takes meanwhile, and its memory for each block;
 what the events of 500 workers cost that come over sockets, and how soon a look-up sees them.
 
+The part queue tells what a push with a pop takes while 10,000 requests wait, and what the queue adds where there is room.
+
 The part tokenize tells how fast text becomes token ids, beside the implementation that engines use, and the part exact how long a
 decision takes by the model's own tokens and workers' cache events; with --tokenizers both are in "all" too.
 
@@ -36,8 +39,8 @@ The part profile saturates the router alone for --window and writes its CPU prof
 
 nginx and haproxy must be installed (Debian: apt-get install nginx haproxy). Figures mean something on an otherwise idle machine only.`
 
-// indexPart is measured by a room of its own.
-const indexPart = "index"
+// indexPart and queuePart are measured by rooms of their own.
+const indexPart, queuePart = "index", "queue"
 
 // errBenchFailed is what a run ends with whose demands were not all met: the report says which.
 var errBenchFailed = errors.New("a demand was not met")
@@ -55,10 +58,10 @@ type benchOptions struct {
 func benchCommand() *cobra.Command {
 	var o benchOptions
 	command := &cobra.Command{
-		Use: "bench " + strings.Join(bench.PartNames, "|") + "|profile|" + indexPart + "|" + tokenizePart + "|" + exactPart + "|all", Short: "Measure what the router costs, beside nginx and HAProxy", Long: benchLong,
+		Use: "bench " + strings.Join(bench.PartNames, "|") + "|profile|" + indexPart + "|" + queuePart + "|" + tokenizePart + "|" + exactPart + "|all", Short: "Measure what the router costs, beside nginx and HAProxy", Long: benchLong,
 		Example:   "  warmpath bench all\n  warmpath bench decide --json | jq '.[0].sections[0].checks'",
 		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
-		ValidArgs: append([]string{"all", indexPart, tokenizePart, exactPart, "profile"}, bench.PartNames...),
+		ValidArgs: append([]string{"all", indexPart, queuePart, tokenizePart, exactPart, "profile"}, bench.PartNames...),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cmd.Help()
@@ -89,7 +92,7 @@ func runBench(ctx context.Context, o benchOptions, part string, stdout, stderr i
 	}
 	names := []string{part}
 	if part == "all" {
-		names = append(slices.Clone(bench.PartNames), indexPart)
+		names = append(slices.Clone(bench.PartNames), indexPart, queuePart)
 		if o.tokens != "" {
 			names = append(names, tokenizePart, exactPart)
 		}
@@ -105,6 +108,9 @@ func runBench(ctx context.Context, o benchOptions, part string, stdout, stderr i
 		measure := bench.Parts[name]
 		if name == indexPart {
 			measure = kvbench.Index
+		}
+		if name == queuePart {
+			measure = queuebench.Queue
 		}
 		if name == exactPart {
 			measure = func(ctx context.Context, b bench.Options) (bench.Report, error) {
