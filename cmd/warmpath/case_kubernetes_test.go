@@ -271,23 +271,25 @@ func refusing(t *testing.T, script func(*call)) (w *worker, shut func()) {
 	return w, func() { l.Close() }
 }
 
+// goesOn answers at once, or by a stream that takes a while.
+func goesOn(c *call) {
+	if !c.wantsStream() {
+		c.good("quick")
+		return
+	}
+	c.events()
+	for range 20 {
+		c.send(delta("a"))
+		if !c.wait(20 * time.Millisecond) {
+			return
+		}
+	}
+	c.send("data: [DONE]\n\n")
+}
+
 func TestDSC_05_ARollingReplacementOfAllPodsFailsNoRequest(t *testing.T) {
 	c := newCluster(t)
 	rt := startIn(t, c, config.KubernetesSource{Service: "s"}, nil)
-	answers := func(c *call) {
-		if !c.wantsStream() {
-			c.good("quick")
-			return
-		}
-		c.events() // a stream that goes on for a while
-		for range 20 {
-			c.send(delta("a"))
-			if !c.wait(20 * time.Millisecond) {
-				return
-			}
-		}
-		c.send("data: [DONE]\n\n")
-	}
 	type pod struct {
 		w    *worker
 		shut func()
@@ -298,7 +300,7 @@ func TestDSC_05_ARollingReplacementOfAllPodsFailsNoRequest(t *testing.T) {
 		c.Put(slicesOf, kubefake.Slice(fmt.Sprint("s-", name), "s", map[string]int{"http": port}, kubefake.Endpoint(fmt.Sprint("p", name), fmt.Sprint("u", name), host, true, terminating)))
 	}
 	add := func() {
-		w, shut := refusing(t, answers)
+		w, shut := refusing(t, goesOn)
 		all = append(all, pod{w, shut})
 		show(len(all)-1, all[len(all)-1], false)
 		rt.finds(w)
