@@ -1,6 +1,7 @@
 package downstream
 
 import (
+	"crypto/tls"
 	"net"
 	"net/http"
 	"time"
@@ -25,14 +26,23 @@ const staleTime = 500 * time.Millisecond
 // crowd is how many connections there are, here and at net/http.
 func (s *Server) crowd() int { return len(s.conns) + int(s.elsewhere.Load()) }
 
-// counted keeps count of connections that net/http serves.
-func (s *Server) counted(_ net.Conn, state http.ConnState) {
+// counted keeps count of connections that net/http serves, which are all of a port with TLS, and of those among them that wait for their
+// next request.
+func (s *Server) counted(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		s.elsewhere.Add(1)
+		return
 	case http.StateClosed, http.StateHijacked:
 		s.elsewhere.Add(-1)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if state == http.StateIdle {
+		s.waiting[c] = time.Now()
+		return
+	}
+	delete(s.waiting, c)
 }
 
 // admit says whether a connection more is one beyond ConnectionsMax. One that waits for its next request gives way to it: otherwise clients that
@@ -52,6 +62,16 @@ func (s *Server) dropIdle() bool {
 		case c.idle.Load() == stale && now.Sub(c.noted) >= staleTime && !c.dropped:
 			c.dropped = true
 			c.hangUp()
+			return true
+		}
+	}
+	for c, since := range s.waiting {
+		if now.Sub(since) >= staleTime {
+			delete(s.waiting, c)
+			if secure, ok := c.(*tls.Conn); ok { // a goodbye may have to wait
+				c = secure.NetConn()
+			}
+			c.Close()
 			return true
 		}
 	}

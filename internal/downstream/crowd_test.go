@@ -2,8 +2,10 @@ package downstream
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -85,5 +87,29 @@ func TestConnectionsBeyondTheBoundAreAnsweredAndNotKept(t *testing.T) {
 		if res := w.answered(t); res.Close {
 			t.Error("a connection within the bound is not kept")
 		}
+	}
+}
+
+// foreignListener is a listener whose connections are not TCP's own, as with TLS: net/http serves them.
+type foreignListener struct{ net.Listener }
+
+func (l foreignListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return struct{ net.Conn }{c}, err
+}
+
+func TestAConnectionThatWaitsGivesWayWhereNetHTTPServesThemAllToo(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(Options{ConnectionsMax: 2, Context: t.Context(), Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") })})
+	var done sync.WaitGroup
+	done.Go(func() { s.Serve(foreignListener{l}) })
+	t.Cleanup(func() { s.Close(); done.Wait() })
+	for range 20 { // each is kept, and only waits from then on
+		w := dial(t, l.Addr().String())
+		w.send(plainGet)
+		w.answered(t)
 	}
 }

@@ -84,13 +84,14 @@ type Server struct {
 	mu       sync.Mutex
 	listener net.Listener
 	conns    map[*conn]struct{}
+	waiting  map[net.Conn]time.Time // those of net/http that wait for their next request, and since when
 	closed   bool
 }
 
 // New makes a server.
 func New(o Options) *Server {
 	o = o.withDefaults()
-	s := &Server{o: o, conns: map[*conn]struct{}{}, handover: handover{conns: make(chan net.Conn), done: make(chan struct{})}}
+	s := &Server{o: o, conns: map[*conn]struct{}{}, waiting: map[net.Conn]time.Time{}, handover: handover{conns: make(chan net.Conn), done: make(chan struct{})}}
 	s.standard = &http.Server{Handler: chunksLast(o.Handler), ReadHeaderTimeout: o.HeadTimeout, IdleTimeout: o.IdleTimeout, MaxHeaderBytes: o.HeadBytesMax,
 		ConnState:   s.counted,
 		BaseContext: func(net.Listener) context.Context { return o.Context }, ErrorLog: quiet(o.Log)}
