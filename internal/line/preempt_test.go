@@ -157,6 +157,9 @@ func TestThatGivesWayWhichIsLeastWastedAndMakesEnoughRoom(t *testing.T) {
 			t.Error(got)
 		}
 	})
+}
+
+func TestThatGivesWayWhichIsInTheWay(t *testing.T) {
 	t.Run("only on a worker that could take it", func(t *testing.T) {
 		r := newRig(t, 2, 1, preempting)
 		r.come("on one", 2, 5000, false)
