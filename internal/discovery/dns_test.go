@@ -112,7 +112,7 @@ func TestLongAnswersComeOverTCPAndStrangersAreNotBelieved(t *testing.T) {
 
 func TestASilentNameServerIsLeftForTheNext(t *testing.T) {
 	mute, good := startNameServer(t), startNameServer(t)
-	mute.mute = true
+	mute.change(func() { mute.mute = true })
 	good.set(engines, 1, a(1))
 	r := &resolver{servers: []string{mute.address, good.address}, timeout: 50 * time.Millisecond, tries: 1}
 	if told, err := r.ask(t.Context(), "engines.test", dnsmessage.TypeA); err != nil || len(told.addresses) != 1 {

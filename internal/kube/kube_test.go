@@ -28,7 +28,6 @@ type seen struct {
 	names string
 	err   error
 	errs  int
-	sets  int
 }
 
 func (s *seen) tell(pods []Pod, err error) {
@@ -38,7 +37,6 @@ func (s *seen) tell(pods []Pod, err error) {
 		s.errs++
 		return
 	}
-	s.sets++
 	var names []string
 	for _, p := range pods {
 		names = append(names, p.Metadata.Name)
@@ -47,10 +45,10 @@ func (s *seen) tell(pods []Pod, err error) {
 	s.names = strings.Join(names, " ")
 }
 
-func (s *seen) now() (names string, err error, errs, sets int) {
+func (s *seen) now() (names string, errs int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.names, s.err, s.errs, s.sets
+	return s.names, s.errs, s.err
 }
 
 func (s *seen) await(t *testing.T, what string, is func() bool) {
@@ -70,7 +68,7 @@ func (s *seen) await(t *testing.T, what string, is func() bool) {
 
 func (s *seen) sees(t *testing.T, names string) {
 	t.Helper()
-	s.await(t, fmt.Sprintf("%q", names), func() bool { now, err, _, _ := s.now(); return now == names && err == nil })
+	s.await(t, fmt.Sprintf("%q", names), func() bool { now, _, err := s.now(); return now == names && err == nil })
 }
 
 var pods = kubefake.Pods("llm")
@@ -159,7 +157,7 @@ func TestAWatchIsNotTrustedForLong(t *testing.T) {
 	got.sees(t, "a b")
 	s.Delete(pods, "a")
 	got.sees(t, "b")
-	if _, _, errs, _ := got.now(); errs != 0 {
+	if _, errs, _ := got.now(); errs != 0 {
 		t.Errorf("silence was told as %d errors", errs)
 	}
 }
@@ -190,8 +188,8 @@ func TestAnAPIServerThatIsDownIsToldAndComesBack(t *testing.T) {
 	got.sees(t, "a")
 	s.Refuse(http.StatusServiceUnavailable)
 	s.Cut()
-	got.await(t, "errors", func() bool { _, _, errs, _ := got.now(); return errs >= 2 })
-	names, err, _, _ := got.now()
+	got.await(t, "errors", func() bool { _, errs, _ := got.now(); return errs >= 2 })
+	names, _, err := got.now()
 	if names != "a" || !strings.Contains(err.Error(), "503") || !strings.Contains(err.Error(), "out of order") {
 		t.Errorf("told %q and %v", names, err)
 	}
@@ -208,7 +206,7 @@ func TestWhatIsNoAPIServerIsToldInWords(t *testing.T) {
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(c.answer)) }))
 		got := followed(t, server.URL, Pace{Backoff: 10 * time.Millisecond})
-		got.await(t, "an error", func() bool { _, err, _, _ := got.now(); return err != nil && strings.Contains(err.Error(), c.want) })
+		got.await(t, "an error", func() bool { _, _, err := got.now(); return err != nil && strings.Contains(err.Error(), c.want) })
 		server.Close()
 	}
 }
@@ -225,7 +223,7 @@ func TestOddEventsEndAWatchAndNothingElse(t *testing.T) {
 			fmt.Fprintln(w, line)
 		}))
 		got := followed(t, server.URL, Pace{Backoff: 10 * time.Millisecond})
-		got.await(t, "a second list", func() bool { names, _, _, _ := got.now(); return names != "" && names != "n1" })
+		got.await(t, "a second list", func() bool { names, _, _ := got.now(); return names != "" && names != "n1" })
 		server.Close()
 	}
 }
@@ -251,7 +249,7 @@ func TestATokenIsReadAnewForEachRequest(t *testing.T) {
 	running.Go(func() { Follow(ctx, c, Pods("llm", "app=vllm"), Pace{Backoff: 10 * time.Millisecond}, got.tell) })
 	defer func() { cancel(); running.Wait(); c.Close() }()
 	got.await(t, "a refusal", func() bool {
-		_, err, _, _ := got.now()
+		_, _, err := got.now()
 		return err != nil && strings.Contains(err.Error(), "service account")
 	})
 	write("one")
