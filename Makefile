@@ -12,10 +12,16 @@ BENCH   ?=
 EXACT   ?=
 VLLM    ?=
 MICRO   ?= .
+VULNDB  ?=
+SEED    ?= $(shell date +%N | sed 's/^0*//')
+MINUTES ?= 5
+RATE    ?= 350
+SABOTAGE ?=
+CHAOS   ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts prove-queue prove-cost prove-policy unit e2e e2e-page e2e-vllm exact templates test release lint-packaging bench bench-peers profile microbench check generate
+.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts prove-queue prove-cost prove-models prove-policy unit e2e e2e-page e2e-vllm exact templates test chaos soak release lint-packaging bench bench-peers profile microbench check vuln generate
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,10 +32,10 @@ build: ## the static binary, bin/warmpath
 demo: build ## four policies on an embedded fleet, side by side (DEMO="--keep", DEMO="--json")
 	@bin/warmpath demo $(DEMO)
 
-prove: build ## the product's promises on simulated workers, pass or FAIL each (PROVE="--json"); also prove-fallback, -load, -unlike, -errors, -counts, -queue, -cost
+prove: build ## the product's promises on simulated workers, pass or FAIL each (PROVE="--json"); also prove-fallback, -load, -unlike, -errors, -counts, -queue, -cost, -models
 	@bin/warmpath prove $(PROVE)
 
-prove-fallback prove-load prove-unlike prove-errors prove-counts prove-queue prove-cost: build
+prove-fallback prove-load prove-unlike prove-errors prove-counts prove-queue prove-cost prove-models: build
 	@bin/warmpath prove $(@:prove-%=%) $(PROVE)
 
 prove-policy: build ## the default policy against all others by replays, pass or FAIL (TRACES=folder, PROVE="--half even --quick"); some 20 minutes
@@ -61,6 +67,12 @@ templates: ## models' chat templates against Python's Jinja2: some 70 of them, 3
 
 test: unit e2e ## unit, then e2e
 
+chaos: ## everything goes wrong at once, and every answer is checked: docs/CHAOS.md (SEED=1 MINUTES=5 RATE=350 SABOTAGE=dup|all CHAOS="--keep")
+	go run ./chaos --seed $(SEED) --minutes $(MINUTES) --rate $(RATE) --sabotage "$(SABOTAGE)" $(CHAOS)
+
+soak: ## 60 % of saturation with clients that leave and workers that come and go: what grows, what becomes slower (SEED=1 MINUTES=15)
+	go run ./chaos --soak --seed $(SEED) --minutes $(if $(filter file,$(origin MINUTES)),15,$(MINUTES)) $(CHAOS)
+
 bench: build ## CPU, latency and memory beside nginx and HAProxy, with pass or fail (BENCH="--json"); some 10 minutes
 	@scripts/bench-install.sh
 	@scripts/exact-install.sh
@@ -84,6 +96,9 @@ lint-packaging: ## the image's rules, the binary in an empty root as nobody, the
 
 generate: ## write the generated documents again
 	go generate ./...
+
+vuln: ## known faults in what is linked in and really called, by govulncheck (asks vuln.go.dev; VULNDB=URL or file:// of a copy, where that is out of reach)
+	go tool govulncheck $(if $(VULNDB),-db $(VULNDB)) ./...
 
 check: ## gofmt, vet, staticcheck, generated files unchanged
 	@unformatted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); \

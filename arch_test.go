@@ -213,6 +213,16 @@ func TestArrowsBetweenRoomsPointDownwardsOnly(t *testing.T) {
 	}
 }
 
+func TestTheChaosSuiteSharesNoCodeWithWhatItChecks(t *testing.T) {
+	for _, s := range sources(t) {
+		for _, p := range imports(s) {
+			if strings.HasPrefix(s.path, "chaos/") && !s.test && !mayImport(nil, p) {
+				t.Errorf("%s: the suite imports %s; it may use the standard library alone", s.path, p)
+			}
+		}
+	}
+}
+
 func mayImport(allowed []string, p string) bool {
 	if p == "C" {
 		return false

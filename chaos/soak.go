@@ -1,0 +1,150 @@
+package main
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Of a soak: how long it looks for what the router can do, with how many clients at once, what share of that it then asks for, and from which
+// number on its requests are, so that they are the same whatever was found.
+const (
+	probeTime    = 10 * time.Second
+	probeClients = 96
+	soakShare    = 0.6
+	soakFrom     = 1_000_000
+)
+
+// soak is hours made short: a steady share of what router and workers can do, clients that leave, workers that come, go, freeze and begin anew. Nothing
+// may grow, and the end may not be slower than the start.
+func (s *suite) soak() error {
+	most := s.saturation()
+	s.o.rate = soakShare * most
+	s.judge.sit(false)
+	fmt.Fprintf(s.o.out, "saturated at %.0f requests/s; %v at %.0f\n", most, s.o.total, s.o.rate)
+	plan := soakFaults(schedule(s.o.seed, phases{total: s.o.total}, s.o.faults/4, s.router.can))
+	if err := s.keeper.schedule(plan); err != nil {
+		return err
+	}
+	s.number = soakFrom
+	began := time.Now()
+	stop := s.sampling(s.o.total / 30)
+	s.segment(0, s.o.total, plan)
+	samples := stop()
+	s.rest()
+	s.judge.sit(true)
+	s.flat(samples)
+	fifth := s.o.total / 5
+	first, nf := s.judge.calm(func(at time.Time) bool { return !at.Before(began) && at.Before(began.Add(fifth)) })
+	last, nl := s.judge.calm(func(at time.Time) bool { return !at.Before(began.Add(s.o.total - fifth)) })
+	fmt.Fprintf(s.o.out, "requests that no fault concerns: p99 %v in the first fifth (%d), %v in the last (%d), %.2f times as long\n", first, nf, last, nl, float64(last)/float64(max(first, 1)))
+	if float64(last) > soakSlowerMax*float64(first) {
+		s.keeper.anomaly(anomaly{what: fmt.Sprintf("the end is slower than the start: p99 %v, %v before", last, first)})
+	}
+	return nil
+}
+
+// soakSlowerMax is what the end may be of the start's p99.
+const soakSlowerMax = 1.1
+
+// saturation is how many plain requests a second are answered when as many are asked for as can be.
+func (s *suite) saturation() float64 {
+	var number, done atomic.Int64
+	var all sync.WaitGroup
+	until := time.Now().Add(probeTime)
+	for range probeClients {
+		all.Go(func() {
+			for time.Now().Before(until) {
+				n := int(number.Add(1))
+				r := plan(s.o.seed, n, 1)
+				if r.kind != asks {
+					continue
+				}
+				s.judge.issue(n)
+				s.clients.do(r, func(res *result) {
+					done.Add(1)
+					s.requests.Add(1)
+					s.judge.end(res)
+				})
+			}
+		})
+	}
+	all.Wait()
+	return float64(done.Load()) / probeTime.Seconds()
+}
+
+// soakFaults leaves of a schedule what comes and goes, without answers that are broken on purpose and without restarts of the router, over which
+// nothing could be compared.
+func soakFaults(all []fault) (some []fault) {
+	for _, f := range all {
+		switch f.action {
+		case kills, freezes, drains, removes, switches, reloads, flaps:
+			some = append(some, f)
+		}
+	}
+	return some
+}
+
+// sampling measures the router every so often, until the function that it returns is called.
+func (s *suite) sampling(every time.Duration) (stop func() []size) {
+	var samples []size
+	ended := make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				if z, err := s.router.size(); err == nil {
+					samples = append(samples, z)
+				}
+			case <-ended:
+				return
+			}
+		}
+	})
+	return func() []size {
+		close(ended)
+		all.Wait()
+		return samples
+	}
+}
+
+// What slopes may come to over a whole soak: noise, as a share of the mean, and a little besides.
+const (
+	flatShare     = 0.1
+	flatBytes     = 8e6
+	flatRoutines  = 20
+	soakWarmShare = 6 // of the samples, one in so many at the start is not looked at: caches fill up
+)
+
+// flat prints how the router grew, and looks for what did not stay as it was.
+func (s *suite) flat(samples []size) {
+	samples = samples[len(samples)/soakWarmShare:]
+	if len(samples) < 3 {
+		return
+	}
+	minutes := samples[len(samples)-1].at.Sub(samples[0].at).Minutes()
+	for _, g := range []struct {
+		what, unit string
+		of         func(size) float64
+		noise      float64
+	}{
+		{"resident memory", "MB", func(z size) float64 { return z.resident / 1e6 }, flatBytes / 1e6},
+		{"heap", "MB", func(z size) float64 { return z.heap / 1e6 }, flatBytes / 1e6},
+		{"goroutines", "", func(z size) float64 { return z.goroutines }, flatRoutines},
+		{"open files", "", func(z size) float64 { return z.files }, flatRoutines},
+	} {
+		mean := 0.0
+		for _, z := range samples {
+			mean += g.of(z) / float64(len(samples))
+		}
+		grows := slope(samples, g.of)
+		fmt.Fprintf(s.o.out, "slope of %s: %+.3f %s a minute, mean %.1f, over %.1f minutes in %d samples\n", g.what, grows, g.unit, mean, minutes, len(samples))
+		if grows*minutes > flatShare*mean+g.noise {
+			s.keeper.anomaly(anomaly{what: fmt.Sprintf("%s grow by %.3f %s a minute", g.what, grows, g.unit)})
+		}
+	}
+}
