@@ -18,11 +18,9 @@ type PoolStats = usher.PoolStats
 // UsePools has requests that come by Enter go to pools of workers. It is called after UseQueue and before the
 // first worker is added.
 func (g *Gate) UsePools(s *pools.Set) {
-	if g.queue == nil {
-		g.usher.Use(s, nil)
+	if g.usher.Use(s); g.queue == nil {
 		return
 	}
-	g.usher.Use(s, g.queue.Line)
 	g.queue.Route = func(now time.Time, e *line.Entry) string {
 		w, ours := e.Owner.(*Wait)
 		if !ours {

@@ -54,6 +54,7 @@ func (g *Gate) UseQueue(o QueueOptions) error {
 	if err == nil {
 		l.Sight = g.sight()
 		g.queue = &queue{Line: l}
+		g.usher.Behind(l)
 	}
 	return err
 }

@@ -70,7 +70,7 @@ func (r *router) usePools() {
 	if c.Pools == nil {
 		return
 	}
-	r.usher.Use(c.Pools, r.line)
+	r.usher.Use(c.Pools)
 	for i, w := range r.workers {
 		r.usher.Admit(w, c.Fleet[i].Labels())
 	}

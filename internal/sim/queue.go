@@ -58,6 +58,7 @@ func (r *router) openLine(q *Queue) error {
 	if err != nil {
 		return fmt.Errorf("the queue: %w", err)
 	}
+	r.usher.Behind(l)
 	r.line, r.shed = l, rand.New(rand.NewPCG(r.lab.config.Seed+uint64(r.number)<<32, 0x73686564))
 	return nil
 }

@@ -2,7 +2,8 @@
 // It is pure, and guarded by what guards the fleet.
 //
 //	u := usher.New(fleet, scheduler, outputs)
-//	u.Use(set, line)                     // line may be nil; without Use every worker may take every request
+//	u.Behind(line)                       // where requests wait; without it nobody does
+//	u.Use(set)                           // without it every worker may take every request
 //	u.Admit(worker, labels)              // as workers come
 //	g.Among = u.Home(g)                  // whose prefills tell whether its own is heavy
 //	u.Route(now, g, false)               // which pools may take it; again, with true, for one that has waited
@@ -58,9 +59,12 @@ func New(f *fleet.Fleet, s *sched.Scheduler, o *cost.Outputs) *Usher {
 	return &Usher{fleet: f, sched: s, outputs: o, in: map[*fleet.Worker]pools.Bits{}}
 }
 
+// Behind has requests be led behind a line in which they may wait.
+func (u *Usher) Behind(l *line.Line) { u.line = l }
+
 // Use has requests go to pools of workers from now on. It is called before the first worker is admitted.
-func (u *Usher) Use(s *pools.Set, l *line.Line) {
-	u.set, u.line, u.counts = s, l, make([]count, len(s.Names())+1)
+func (u *Usher) Use(s *pools.Set) {
+	u.set, u.counts = s, make([]count, len(s.Names())+1)
 }
 
 // Admit notes the pools that a worker is in, by its id and its labels (key=value).

@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/flow"
 	"github.com/warmpath/warmpath/internal/line"
 	"github.com/warmpath/warmpath/internal/pools"
 	"github.com/warmpath/warmpath/internal/sched"
@@ -36,7 +37,7 @@ func hallOf(t *testing.T, o pools.Options, workers ...string) *hall {
 		if len(wrong) > 0 {
 			t.Fatal(wrong)
 		}
-		h.Use(set, nil)
+		h.Use(set)
 	}
 	for _, id := range workers {
 		w, err := h.fleet.Add(id, "http://"+id, now)
@@ -145,6 +146,41 @@ func TestAProspectIsOfTheWorkersThatAreUpAndServeTheModel(t *testing.T) {
 	other.Request.Model = "none such"
 	if p := h.Prospect(now, other, constants); p.Up {
 		t.Errorf("%+v", p)
+	}
+}
+
+func TestAProspectKnowsTheQueueAlsoWithoutPools(t *testing.T) {
+	h := hallOf(t, pools.Options{}, "a-1")
+	o := line.Options{Options: flow.DefaultOptions()}
+	o.Heavy.Seconds = 10
+	room := 0
+	l, err := line.New(o, h.sched, func(e *line.Entry) (*sched.Decision, error) {
+		if room == 0 {
+			return nil, &sched.ErrNoRoom{Model: "m"}
+		}
+		room--
+		d, _, err := h.sched.Place(now, *e.Request)
+		return &d, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Behind(l)
+	wait := func() float64 {
+		return h.Prospect(now.Add(11*time.Second), asking(1000), func(w *fleet.Worker) cost.Constants { return h.book.Of(w).Constants() }).WaitSeconds
+	}
+	for range 200 {
+		g := asking(1000)
+		if waits, err := l.Enter(now, &g.Entry, 0.999); err != nil || !waits {
+			t.Fatal(waits, err)
+		}
+	}
+	for i := range 10 { // one a second has its turn
+		room = 1
+		l.Next(now.Add(time.Duration(i+1) * time.Second))
+	}
+	if got := wait(); got < 100 || got > 400 { // 190 are before it
+		t.Errorf("a wait of %v s behind 190 requests of which one a second has its turn", got)
 	}
 }
 
