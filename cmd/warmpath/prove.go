@@ -32,6 +32,7 @@ var promises = []promise{
 	{"counts", "counts are the workers' own, and nothing is left behind by clients that leave", proveCounts},
 	{"queue", "who waits is served in the order that is due", proveQueue},
 	{"cost", "what requests will cost is known before they run", proveCost},
+	{"models", "names that stand for several models keep to what is set", proveModels},
 }
 
 const proveLong = `Runs the real router, over real sockets, before simulated engines and holds it to its promises. Each case is one line,
@@ -59,6 +60,10 @@ const proveLong = `Runs the real router, over real sockets, before simulated eng
   cost      Replays in virtual time of coding agents (--agents; without it they are made up) and of three unlike tenants, costs learned
             on the way. Held to: expected prefill seconds off by at most 10 % of the real ones at the median; 45 to 55 % of the answers no
             longer than their P50 and 85 to 95 % than their P90; and so each tenant and size of prompts.             (half a minute)
+  models    Names that stand for several models, before an engine for each. Held to: all that four candidates can do or not, and every
+            size of prompt, goes to the cheapest that can; a canary of 5 % gets 4 to 6 % of the conversations, which keep their model;
+            a conversation stays unless leaving pays for the prefill; what is too long or down is answered by the fallback for that.
+                                                                                                       (half a minute)
 
 Figures of time depend on this machine being otherwise idle: the time by which simulated engines ran late is shown.`
 
