@@ -63,7 +63,7 @@ func configCheckCommand() *cobra.Command {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: good: %s, policy %s, listening on %s, admin on %s\n",
-				args[0], counted(len(c.Workers), "worker"), c.Policy, c.Listen, c.Admin)
+				args[0], whoIsThere(c), c.Policy, c.Listen, c.Admin)
 			return err
 		},
 	}

@@ -239,9 +239,10 @@ func (m *members) add(w config.Worker) error {
 	set := m.roster.Set(fromAdmin)
 	m.roster.Recall(w.ID)
 	m.roster.Tell(fromAdmin, append(slices.Clone(set), entriesOf([]config.Worker{w})...))
-	if err := m.settle(); err != nil {
+	_ = m.settle() // what others could not be is logged
+	if why := m.roster.Failure(w.ID); why != "" {
 		m.roster.Tell(fromAdmin, set)
-		return err
+		return errors.New(why)
 	}
 	return nil
 }

@@ -172,7 +172,7 @@ func (r *router) wire() error {
 func (r *router) serve() {
 	r.base, r.cut = context.WithCancelCause(context.Background())
 	quiet := slog.NewLogLogger(r.log.Handler(), slog.LevelDebug)
-	r.data = downstream.New(downstream.Options{Handler: r.proxy, Listed: true, Context: r.base, Log: r.log, BodyBytesMax: int64(r.cfg.BodyBytesMax), ConnectionsMax: connectionsMax(len(r.cfg.Workers))})
+	r.data = downstream.New(downstream.Options{Handler: r.proxy, Listed: true, Context: r.base, Log: r.log, BodyBytesMax: int64(r.cfg.BodyBytesMax), ConnectionsMax: connectionsMax(workersExpected(r.cfg))})
 	r.running.Go(func() { r.report("data port", r.data.Serve(over(r.dataAt, r.safety.data))) })
 	if r.adminAt != nil {
 		r.admin = &http.Server{Handler: r.guarded, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 3 * time.Minute, ErrorLog: quiet}

@@ -166,7 +166,7 @@ func runServe(stdout, stderr io.Writer, cfg config.Config) error {
 		return err
 	}
 	defer r.Close()
-	fmt.Fprintf(stdout, "serving on %s/v1 (policy %s, %s)\n", r.DataURL(), cfg.Policy, counted(len(cfg.Workers), "worker"))
+	fmt.Fprintf(stdout, "serving on %s/v1 (policy %s, %s)\n", r.DataURL(), cfg.Policy, whoIsThere(cfg))
 	if r.AdminURL() != "" {
 		fmt.Fprintf(stdout, "admin on %s (/metrics, /state)\n", r.AdminURL())
 	}
@@ -193,6 +193,18 @@ func runServe(stdout, stderr io.Writer, cfg config.Config) error {
 		log.Warn("requests cut off at the end of the drain", "requests", cut)
 	}
 	return nil
+}
+
+// whoIsThere is where workers come from, in words.
+func whoIsThere(cfg config.Config) string {
+	text := counted(len(cfg.Workers), "worker")
+	for _, s := range sourcesOf(cfg) {
+		text += ", " + s.name
+	}
+	if cfg.Discovery.Register {
+		text += ", those that register themselves"
+	}
+	return text
 }
 
 // untilStopped waits for a signal to stop. SIGHUP, the usual wish to read the configuration again, is none: it must not end a router by

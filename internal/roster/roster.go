@@ -14,6 +14,7 @@ package roster
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -75,7 +76,7 @@ type Roster[S any] struct {
 	sources   []source[S]
 	members   []*member[S] // in order of addition
 	dismissed map[string]bool
-	failed    map[string]string // why an entry could not be added, by id
+	failed    map[string]Refusal // entries that could not be added when they were tried last, by id
 	refused   []Refusal
 }
 
@@ -93,7 +94,7 @@ type member[S any] struct {
 
 // New makes an empty roster. Of two sources that name the same worker the one that is named here first counts.
 func New[S any](o Options[S], sources ...string) *Roster[S] {
-	r := &Roster[S]{o: o, dismissed: map[string]bool{}, failed: map[string]string{}}
+	r := &Roster[S]{o: o, dismissed: map[string]bool{}, failed: map[string]Refusal{}}
 	for _, name := range sources {
 		r.sources = append(r.sources, source[S]{name: name})
 	}
@@ -151,10 +152,14 @@ func (r *Roster[S]) Recall(id string) { delete(r.dismissed, id) }
 // Failed says that a worker could not be added. It is tried again when Steps is called next.
 func (r *Roster[S]) Failed(id, why string) {
 	if i := r.index(id); i >= 0 {
+		m := r.members[i]
+		r.failed[id] = Refusal{Source: m.source, ID: id, URL: m.URL, Why: why}
 		r.members = slices.Delete(r.members, i, i+1)
 	}
-	r.failed[id] = why
 }
+
+// Failure is why a worker could not be added, as of the last Steps; "" it could.
+func (r *Roster[S]) Failure(id string) string { return r.failed[id].Why }
 
 func (r *Roster[S]) index(id string) int {
 	return slices.IndexFunc(r.members, func(m *member[S]) bool { return m.ID == id })
@@ -170,7 +175,7 @@ func (r *Roster[S]) wanted() (all []member[S], byID map[string]int) {
 			if r.dismissed[e.ID] || again && all[at].URL == e.URL {
 				continue
 			}
-			why := r.failed[e.ID]
+			why := ""
 			if again {
 				why = fmt.Sprintf("its id is that of %s, at %s", all[at].source, all[at].URL)
 			} else if other, taken := byURL[e.URL]; taken {
@@ -224,6 +229,7 @@ func (r *Roster[S]) Steps(now time.Time, inFlight func(id string) int) (steps []
 			r.members = slices.Delete(r.members, held, held+1)
 		}
 		r.members = append(r.members, w)
+		delete(r.failed, w.ID)
 		do(Add, w, "named by "+w.source)
 	}
 	return steps
@@ -268,8 +274,14 @@ func (r *Roster[S]) Restless() bool {
 	return slices.ContainsFunc(r.members, func(m *member[S]) bool { return !m.left.IsZero() })
 }
 
-// Refused are the entries that are not taken, as of the last Steps.
-func (r *Roster[S]) Refused() []Refusal { return slices.Clone(r.refused) }
+// Refused are the entries that are not taken, as of the last Steps, and those that could not be added.
+func (r *Roster[S]) Refused() []Refusal {
+	all := slices.Clone(r.refused)
+	for _, id := range slices.Sorted(maps.Keys(r.failed)) {
+		all = append(all, r.failed[id])
+	}
+	return all
+}
 
 // Standing is how a member stands with its source.
 type Standing struct {

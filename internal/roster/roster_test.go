@@ -219,14 +219,22 @@ func TestWhatCannotBeAddedIsTriedAgainAndSaysWhy(t *testing.T) {
 	for range 3 {
 		w.steps("add a")
 		w.r.Failed("a", "no room")
-		w.r.Steps(w.now, nil)
-		if refused := w.r.Refused(); len(refused) != 1 || refused[0].Why != "no room" {
+		if refused := w.r.Refused(); len(refused) != 1 || refused[0] != (Refusal{"first", "a", "1", "no room"}) || w.r.Failure("a") != "no room" {
 			t.Errorf("%+v", refused)
 		}
-		w.r.Failed("a", "no room")
 	}
 	if why := w.r.Taken("a", "1"); why != "" {
 		t.Error(why)
+	}
+	w.steps("add a")
+	if refused := w.r.Refused(); len(refused) != 0 || w.r.Failure("a") != "" {
+		t.Errorf("it could be added: %+v", refused)
+	}
+	w.r.Failed("a", "no room")
+	w.r.Tell("first", nil)
+	w.steps("")
+	if refused := w.r.Refused(); len(refused) != 0 {
+		t.Errorf("nobody names it: %+v", refused)
 	}
 }
 
