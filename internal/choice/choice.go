@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/gate"
@@ -33,8 +34,8 @@ const HeaderTier = "X-Warmpath-Tier"
 type Desk struct {
 	gate *gate.Gate
 
-	mu      sync.Mutex // guards what follows; taken before the gate's lock
-	chooser *models.Chooser
+	mu      sync.Mutex // guards the chooser's memory and what follows; taken before the gate's lock
+	chooser atomic.Pointer[models.Chooser]
 	counts  map[count]uint64
 	rows    []models.Row
 }
@@ -45,18 +46,38 @@ type count struct {
 	reason         models.Reason
 }
 
-// New makes a desk; nil where no model stands for others and none is the default.
+// New makes a desk.
 func New(o models.Options, g *gate.Gate) (*Desk, []models.Problem) {
-	c, problems := models.New(o)
-	if len(problems) > 0 || len(o.Models) == 0 && o.Default == "" {
+	d := &Desk{gate: g, counts: map[count]uint64{}}
+	if problems := d.Use(o); len(problems) > 0 {
 		return nil, problems
 	}
-	return &Desk{gate: g, chooser: c, counts: map[count]uint64{}}, nil
+	return d, nil
+}
+
+// Use chooses by other options from now on; with problems the old ones stay. Conversations stay where they are as long as their model is
+// among the candidates.
+func (d *Desk) Use(o models.Options) []models.Problem {
+	c, problems := models.New(o)
+	if len(problems) > 0 {
+		return problems
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if old := d.chooser.Load(); old != nil {
+		c.Inherit(old)
+	}
+	d.chooser.Store(c)
+	return nil
 }
 
 // Stands says whether a model, or "" where none is named, stands for another.
 func (d *Desk) Stands(model string) bool {
-	return d != nil && (d.chooser.Virtual(model) || model == "" && d.chooser.Means("") != "")
+	if d == nil {
+		return false
+	}
+	c := d.chooser.Load()
+	return c.Virtual(model) || model == "" && c.Means("") != ""
 }
 
 // Served is a model's name where workers have it, "" where it stands for others.
@@ -72,7 +93,7 @@ func (d *Desk) Means(model string) string {
 	if d == nil {
 		return model
 	}
-	return d.chooser.Means(model)
+	return d.chooser.Load().Means(model)
 }
 
 // Names are the models that stand for others, as far as a tenant may ask for them.
@@ -80,7 +101,7 @@ func (d *Desk) Names(tenant string, may func(model string) bool) []string {
 	if d == nil {
 		return nil
 	}
-	return slices.DeleteFunc(d.chooser.Names(tenant), func(name string) bool { return !may(name) })
+	return slices.DeleteFunc(d.chooser.Load().Names(tenant), func(name string) bool { return !may(name) })
 }
 
 // Pick is one request's choice. The zero Pick has none.
@@ -135,7 +156,7 @@ func (d *Desk) Choose(p *Pick, q Question) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c, err := d.chooser.Choose(*a, look, d.rows)
+	c, err := d.chooser.Load().Choose(*a, look, d.rows)
 	if err != nil {
 		return err
 	}
@@ -155,7 +176,7 @@ func (d *Desk) Sent(p *Pick) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.chooser.Remember(p.ask, p.choice)
+	d.chooser.Load().Remember(p.ask, p.choice)
 	d.counts[count{p.Asked, p.choice.Model, p.choice.Reason}]++
 }
 
@@ -191,7 +212,7 @@ func (d *Desk) Counts() []Count {
 // Unknown names the settings whose model is neither one of these nor served by any worker now.
 func (d *Desk) Unknown(o models.Options) []models.Problem {
 	served := d.gate.Models()
-	return d.chooser.Unknown(o, func(model string) bool {
+	return d.chooser.Load().Unknown(o, func(model string) bool {
 		return slices.ContainsFunc(served, func(m gate.Model) bool { return m.ID == model })
 	})
 }

@@ -122,11 +122,47 @@ func TestWhatCannotBeChosenIsToldInWordsForClients(t *testing.T) {
 }
 
 func TestADeskOfNothingChangesNothing(t *testing.T) {
-	d, problems := New(models.Options{}, nil)
-	if d != nil || len(problems) > 0 || d.Stands("m") || d.Stands("") || d.Means("m") != "m" || d.Served("m") != "m" || d.Names("", nil) != nil || d.Counts() != nil {
-		t.Error("it does something")
+	empty, problems := New(models.Options{}, nil)
+	if len(problems) > 0 {
+		t.Fatal(problems)
 	}
-	d.Sent(&Pick{})
+	for name, d := range map[string]*Desk{"empty": empty, "nil": nil} {
+		if d.Stands("m") || d.Stands("") || d.Means("m") != "m" || d.Served("m") != "m" || len(d.Names("", nil)) > 0 || len(d.Counts()) > 0 {
+			t.Errorf("a desk that is %s does something", name)
+		}
+		d.Sent(&Pick{})
+	}
+}
+
+func TestConversationsAndCountsSurviveOtherOptionsAndBadOnesChangeNothing(t *testing.T) {
+	d := desk(t, cheapAndDear(), "cheap", "dear")
+	pick := func(session string) *Pick {
+		p := &Pick{}
+		if err := d.Choose(p, question("chat", session, 20_000)); err != nil {
+			t.Fatal(err)
+		}
+		d.Sent(p)
+		return p
+	}
+	if first := pick("s"); first.Model != "cheap" {
+		t.Fatalf("%+v", first)
+	}
+	o := cheapAndDear()
+	o.Models[0].Candidates[0].Weight = -1
+	if problems := d.Use(o); len(problems) == 0 {
+		t.Fatal("a negative weight is taken")
+	}
+	o = cheapAndDear()
+	o.Models[0].Candidates[0].Price.Input, o.Models[0].Candidates[1].Price.Input = o.Models[0].Candidates[1].Price.Input, o.Models[0].Candidates[0].Price.Input
+	if problems := d.Use(o); len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	if counts := d.Counts(); len(counts) != 1 || counts[0].Requests != 1 {
+		t.Errorf("counts after it: %+v", counts)
+	}
+	if next := pick("s"); next.Model != "cheap" || next.Reason != "stayed" {
+		t.Errorf("the conversation went on with %s: %s", next.Model, next.Reason)
+	}
 }
 
 func TestTheChosenNameIsWrittenIntoABodyAndNothingElse(t *testing.T) {

@@ -200,5 +200,8 @@ func (f *Fleet) Slots() int { return len(f.slots) }
 // Ejections returns how often a worker was put out since the start.
 func (f *Fleet) Ejections() uint64 { return f.ejections }
 
+// Use goes by other options from now on. Workers that are out stay so for as long as was said.
+func (f *Fleet) Use(o Options) { f.opts = o.withDefaults() }
+
 // Options returns the options in force, defaults filled in.
 func (f *Fleet) Options() Options { return f.opts }

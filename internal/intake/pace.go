@@ -141,8 +141,7 @@ func (u *Upload) Read(p []byte) (int, error) {
 
 // Memory is what all bodies inside hold together, in bytes.
 type Memory struct {
-	BytesMax int64 // 0 = no limit
-	held     atomic.Int64
+	held atomic.Int64
 }
 
 // FullError is a body that would not fit beside the others.
@@ -154,15 +153,16 @@ func (e *FullError) Error() string {
 
 // Share is one body's part of a Memory.
 type Share struct {
-	Of    *Memory
-	bytes int64
+	Of       *Memory
+	BytesMax int64 // of all together; 0 = no limit
+	bytes    int64
 }
 
 // Hold counts bytes that are kept; the error is a *FullError.
 func (s *Share) Hold(bytes int) error {
 	s.bytes += int64(bytes)
-	if held := s.Of.held.Add(int64(bytes)); s.Of.BytesMax > 0 && held > s.Of.BytesMax {
-		return &FullError{held, s.Of.BytesMax}
+	if held := s.Of.held.Add(int64(bytes)); s.BytesMax > 0 && held > s.BytesMax {
+		return &FullError{held, s.BytesMax}
 	}
 	return nil
 }

@@ -28,13 +28,13 @@ func TestABodyOfAKnownLengthIsReadWholeHoweverItComes(t *testing.T) {
 }
 
 func TestBodiesShareOneMemoryAndTheOneTooManyIsRefused(t *testing.T) {
-	memory := &Memory{BytesMax: 100}
+	memory := &Memory{}
 	read := func(s *Share, bytes int) error {
 		u := &Upload{ReadCloser: io.NopCloser(strings.NewReader(strings.Repeat("x", bytes))), Writer: httptest.NewRecorder(), Memory: s}
 		_, err := ReadWhole(u, int64(bytes), nil)
 		return err
 	}
-	first, second := &Share{Of: memory}, &Share{Of: memory}
+	first, second := &Share{Of: memory, BytesMax: 100}, &Share{Of: memory, BytesMax: 100}
 	if err := read(first, 60); err != nil {
 		t.Fatal(err)
 	}

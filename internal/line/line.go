@@ -43,8 +43,10 @@ type Entry struct {
 	spread           string  // whose prefills its own is held against
 	uncached, output float64 // tokens expected where it was placed
 	since            time.Time
-	at               int  // in Line.running, from 1 on; 0: its work is not taken back
-	back             bool // it was, and has not returned
+	at               int     // in Line.running, from 1 on; 0: its work is not taken back
+	nth              uint64  // of those that were there
+	spent            float64 // seconds of engine time, as it was judged last
+	back             bool    // it was, and has not returned
 }
 
 // Place places an entry's request where the scheduler says, and reserves there. It may not call the Line.
@@ -66,6 +68,7 @@ type Line struct {
 	expired []*flow.Item
 
 	running []*Entry // whose work may be taken back
+	nth     uint64   // of the latest
 	runs    []flow.Run
 	calm    time.Time // nobody is looked for to give way until then
 }
@@ -83,6 +86,18 @@ func New(o Options, s *sched.Scheduler, place Place) (*Line, error) {
 		return nil, err
 	}
 	return &Line{Queue: q, o: o, sched: s, place: place, prefill: map[string]*heavy.Spread{}, rough: map[string]float64{}}, nil
+}
+
+// Reload takes other options from now on, see flow.Queue.Reload; on an error the old ones stay.
+func (l *Line) Reload(o Options) error {
+	if err := o.Heavy.Check(); err != nil {
+		return err
+	}
+	if err := l.Queue.Reload(o.Options); err != nil {
+		return err
+	}
+	l.o = o
+	return nil
 }
 
 // Enter places a request that need not wait, and has others wait. chance in [0, 1) decides whether it is shed. The error is a *flow.Refusal or

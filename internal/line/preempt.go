@@ -3,6 +3,7 @@ package line
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/fleet"
@@ -26,8 +27,9 @@ type Sight struct {
 const (
 	// calmFor is for how long nobody is looked for to give way after nobody was found.
 	calmFor = 50 * time.Millisecond
-	// soughtWorkers is on how many workers work is sought that may give way, and soughtRuns how many requests of one of them may have to.
-	soughtWorkers, soughtRuns = 16, 8
+	// soughtWorkers is on how many workers work is sought that may give way, soughtRuns how many requests of one of them may have to, and
+	// spared of how many of these it is tried whether they are superfluous.
+	soughtWorkers, soughtRuns, spared = 16, 64, 8
 )
 
 // run follows a placed entry whose work may be taken back.
@@ -36,7 +38,8 @@ func (l *Line) run(e *Entry) {
 		return
 	}
 	l.running = append(l.running, e)
-	e.at = len(l.running)
+	l.nth++
+	e.at, e.nth = len(l.running), l.nth
 }
 
 // still ends run.
@@ -112,20 +115,52 @@ func (l *Line) placeWithout(now time.Time, e *Entry, others []*Entry) (placed bo
 	return placed
 }
 
-// takeBack releases running work. Its prompt counts as cached where its prefill is over.
+// takeBack releases running work, as it was judged. Its prompt counts as cached where its prefill is over.
 func (l *Line) takeBack(now time.Time, e *Entry) {
 	prefill, _, _ := e.Course.Reservation().Progress(now)
-	spent := e.asRun(now).Spent
 	l.still(e)
 	e.back = true
-	l.sched.Release(e.Course, e.Request.Chain, now, fleet.Cancelled, prefill >= 1)
-	l.TakeBack(now, &e.Item, spent)
+	l.sched.Release(e.Course, e.Request.Chain, now, fleet.Cancelled, prefill >= 1 && e.spent > 0)
+	l.TakeBack(now, &e.Item, e.spent)
 }
 
-// asRun is the entry as flow judges it. What is spent on it is engine time, of which it was predicted to take so much.
-func (e *Entry) asRun(now time.Time) flow.Run {
-	prefill, answer, left := e.Course.Reservation().Progress(now)
-	return flow.Run{Item: &e.Item, Spent: e.Item.Prefill*prefill + max(0, e.Item.Seconds-e.Item.Prefill)*answer, Left: left}
+// judge looks at the running work on workers that serve an entry. What is spent is engine time, of which it was predicted to take so much.
+func (l *Line) judge(now time.Time, e *Entry) {
+	l.runs = l.runs[:0]
+	for _, r := range l.running {
+		at := r.Course.Reservation()
+		if w := at.Worker(); w.Gone() || !l.Sight.Serves(e, w) {
+			continue
+		}
+		it := &r.Item
+		prefill, answer, left := at.Progress(now)
+		l.runs = append(l.runs, flow.Run{Item: it, Spent: it.Prefill*prefill + max(0, it.Seconds-it.Prefill)*answer, Left: left})
+	}
+	// Of more requests than an engine has slots the youngest have not begun.
+	slices.SortFunc(l.runs, func(a, b flow.Run) int { return cmp.Compare(entryOf(&b).nth, entryOf(&a).nth) })
+	beyond := map[*fleet.Worker]int{}
+	for i := range l.runs {
+		r := &l.runs[i]
+		one := entryOf(r)
+		w := one.Course.Reservation().Worker()
+		n, known := beyond[w]
+		if !known {
+			n = -slotsFree(now, w)
+		}
+		if beyond[w] = n - 1; n > 0 {
+			r.Spent = 0
+		}
+		one.spent = r.Spent
+	}
+}
+
+// slotsFree is how many of a worker's batch slots are free, below 0 when requests wait for one; some where it does not tell its slots.
+func slotsFree(now time.Time, w *fleet.Worker) int {
+	if w.SlotsMax() == 0 {
+		return 1
+	}
+	load := w.Load(now)
+	return w.SlotsMax() - load.InFlight - load.ForeignRunning - load.ForeignWaiting
 }
 
 func entryOf(r *flow.Run) *Entry { return r.Item.Owner.(*Entry) }
@@ -133,12 +168,7 @@ func entryOf(r *flow.Run) *Entry { return r.Item.Owner.(*Entry) }
 // inTheWay is the work that has to give way for an entry to be placed: of the least urgent class that it takes, and of that with the least
 // engine time spent on it. nil: there is none, or it would be placed without.
 func (l *Line) inTheWay(now time.Time, e *Entry) (best []*Entry) {
-	l.runs = l.runs[:0]
-	for _, r := range l.running {
-		if w := r.Course.Reservation().Worker(); !w.Gone() && l.Sight.Serves(e, w) {
-			l.runs = append(l.runs, r.asRun(now))
-		}
-	}
+	l.judge(now, e)
 	l.runs = l.GiveWay(now, &e.Item, l.runs)
 	if len(l.runs) == 0 || l.Sight.Room(e) {
 		return nil
@@ -173,32 +203,32 @@ func (t toll) before(o toll) bool {
 	return cmp.Or(cmp.Compare(o.class, t.class), cmp.Compare(t.wasted, o.wasted)) < 0
 }
 
-// enough is as few of a worker's runs, the first ones rather than the later, as make room there for an entry; nil: all of them do not.
+// enough is as few of a worker's runs, the first ones rather than the later, as make room there for an entry, and a slot in which it begins
+// at once: it would wait in the engine behind what waits there. nil: all of them do not.
 func (l *Line) enough(now time.Time, e *Entry, w *fleet.Worker, runs []flow.Run) (set []*Entry, t toll) {
-	room := func() (is bool) {
-		l.aside(now, set, func() { is = l.Sight.Room(e) })
-		return is
-	}
-	found := false
-	for i := 0; i < len(runs) && len(set) < soughtRuns && !found; i++ {
+	for i := 0; i < len(runs) && len(set) < soughtRuns; i++ {
 		if one := entryOf(&runs[i]); one.Course.Reservation().Worker() == w {
 			set = append(set, one)
-			found = room()
 		}
 	}
-	if !found {
+	room := func(without []*Entry) (is bool) {
+		l.aside(now, without, func() { is = slotsFree(now, w) > 0 && l.Sight.Room(e) })
+		return is
+	}
+	if !room(set) {
 		return nil, t
 	}
-	for i := len(set) - 2; i >= 0; i-- {
-		one := set[i]
-		if set = slices.Delete(set, i, i+1); !room() {
-			set = slices.Insert(set, i, one)
+	least := 1 + sort.Search(len(set)-1, func(n int) bool { return room(set[:n+1]) })
+	set = set[:least]
+	for i := len(set) - 2; i >= 0 && i > len(set)-2-spared; i-- {
+		if others := slices.Delete(slices.Clone(set), i, i+1); room(others) {
+			set = others
 		}
 	}
 	t.class = set[0].Item.Class
 	for _, s := range set {
 		t.class = min(t.class, s.Item.Class)
-		t.wasted += s.asRun(now).Spent
+		t.wasted += s.spent
 	}
 	return set, t
 }

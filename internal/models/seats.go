@@ -38,6 +38,11 @@ func (s *seats) take(key uint64, at seat) {
 	delete(s.old, key)
 }
 
+// Inherit has conversations stay where they are under another chooser, which this one takes the place of. Its own bound holds from now on.
+func (c *Chooser) Inherit(from *Chooser) {
+	c.seats.young, c.seats.old = from.seats.young, from.seats.old
+}
+
 // Conversations is how many conversations' models are remembered.
 func (c *Chooser) Conversations() int { return len(c.seats.young) + len(c.seats.old) }
 

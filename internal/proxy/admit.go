@@ -51,7 +51,7 @@ func (x *exchange) expected() tenant.Use {
 	if answer == 0 && x.guest.Known && x.want.Generates {
 		answer = g.Expect(x.want.Model, x.want.Tenant)
 	}
-	price, ask := x.p.o.Prices.Of(x.want.Model), bill.Ask{PromptTokens: x.want.PromptTokens, AnswerTokens: answer, Answers: x.req.N}
+	price, ask := x.o.Prices.Of(x.want.Model), bill.Ask{PromptTokens: x.want.PromptTokens, AnswerTokens: answer, Answers: x.req.N}
 	if price.WorkerHour > 0 && x.guest.Limited() {
 		ask.Seconds = g.Seconds(x.want)
 	}
@@ -94,8 +94,8 @@ func (x *exchange) waiting() *gate.Wait {
 	if g.Timeout > 0 {
 		w.Item.StartBy = x.facts.Started.Add(g.Timeout)
 	}
-	if w.Tell = nil; x.p.o.TellPosition > 0 && x.scanned && x.req.Events() {
-		w.Tell, w.TellEvery = x.tell, x.p.o.TellPosition
+	if w.Tell = nil; x.o.TellPosition > 0 && x.scanned && x.req.Events() {
+		w.Tell, w.TellEvery = x.tell, x.o.TellPosition
 	}
 	w.Needs, w.BestEffort = x.req.Needs, x.p.desk.Least(g)
 	if w.Again = nil; len(x.want.Known) > 0 {
@@ -119,7 +119,7 @@ func (x *exchange) placeFailure(err error) *failure {
 // leave settles what the request counted for at the desk.
 func (x *exchange) leave() {
 	f, d := &x.facts, &x.facts.Decision
-	used := bill.Used(x.p.o.Prices.Of(f.Model), bill.Use{
+	used := bill.Used(x.o.Prices.Of(f.Model), bill.Use{
 		PromptTokens: f.Usage.PromptTokens, CachedTokens: f.Usage.CachedTokens, CompletionTokens: f.Usage.CompletionTokens, Reported: f.Usage.HasPrompt,
 		CachedReported: f.Usage.HasCached, Seen: f.Tokens, Whole: f.Outcome == outcome.Succeeded, Estimate: f.PromptTokens,
 		Placed: bill.Expectation{PrefillSeconds: d.Cost.Prefill, DecodeSeconds: d.Cost.Decode, UncachedTokens: float64(f.PromptTokens - d.MatchedTokens), OutputTokens: d.OutputTokens}})

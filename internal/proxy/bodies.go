@@ -42,7 +42,7 @@ func (x *exchange) shape() bodyShape {
 
 // readOther takes in a body that is not plain JSON. It is forwarded as it came; what the router needs of it is read on the side.
 func (x *exchange) readOther(shape bodyShape) error {
-	limits := intake.Limits{BytesMax: x.p.o.BodyBytesMax, SpoolBytes: x.p.o.SpoolBytes, SpoolDir: x.p.o.SpoolDir}
+	limits := intake.Limits{BytesMax: x.o.BodyBytesMax, SpoolBytes: x.o.SpoolBytes, SpoolDir: x.o.SpoolDir}
 	if shape == packedJSON {
 		limits.SpoolBytes = 0 // its text is held in memory anyway
 	}
@@ -78,7 +78,7 @@ func (x *exchange) readOther(shape bodyShape) error {
 
 // readPacked scans a compressed body. What it unpacks to is bounded like a body that came plain.
 func (x *exchange) readPacked(encoding string) error {
-	text, err := intake.Inflate(encoding, x.body, x.p.o.BodyBytesMax, x.share.Hold)
+	text, err := intake.Inflate(encoding, x.body, x.o.BodyBytesMax, x.share.Hold)
 	var large *intake.TooLargeError
 	var full *intake.FullError
 	switch {
@@ -103,7 +103,7 @@ func (x *exchange) readForm(encoding string) error {
 	var form intake.Form
 	in, err := intake.Inflater(encoding, x.taken.Reader())
 	if err == nil {
-		form, err = intake.ReadForm(io.LimitReader(in, x.p.o.BodyBytesMax), boundary)
+		form, err = intake.ReadForm(io.LimitReader(in, x.o.BodyBytesMax), boundary)
 	}
 	x.req.Model, x.req.HasModel, x.req.Stream = form.Model, form.Model != "", form.Stream
 	x.req.User, x.req.Session = form.User, form.User
@@ -132,7 +132,7 @@ func (x *exchange) readRaw() {
 
 // upload is the client's body, bounded in time and memory.
 func (x *exchange) upload() io.ReadCloser {
-	return &intake.Upload{ReadCloser: x.r.Body, Writer: x.w, Limit: x.p.o.ClientTimeout, Memory: &x.share}
+	return &intake.Upload{ReadCloser: x.r.Body, Writer: x.w, Limit: x.o.ClientTimeout, Memory: &x.share}
 }
 
 // bodyBytes is the length of the body as it came.

@@ -55,6 +55,7 @@ type state struct {
 	r   *http.Request
 	in  header.Fields // of r
 	ctx context.Context
+	o   *Options
 
 	down  intake.Download
 	share intake.Share // of Proxy.bodies
@@ -106,10 +107,10 @@ func (p *Proxy) begin(w http.ResponseWriter, r *http.Request) *exchange {
 
 func (x *exchange) start(w http.ResponseWriter, r *http.Request) {
 	p := x.p
-	x.r, x.ctx, x.w = r, r.Context(), &x.down
-	x.down.Begin(w, p.o.ClientTimeout)
+	x.r, x.ctx, x.w, x.o = r, r.Context(), &x.down, p.o.Load()
+	x.down.Begin(w, x.o.ClientTimeout)
 	x.in = intake.RequestFields(w, r, x.room.in)
-	x.share.Of = &p.bodies
+	x.share.Of, x.share.BytesMax = &p.bodies, x.o.BodiesBytesMax
 	x.want.Tried, x.want.Rows = x.room.tried[:0], x.room.rows[:0]
 	f := &x.facts
 	f.ID, f.Method, f.Path, f.Started, f.Gaps, f.Outcome = intake.RequestID(x.in), r.Method, intake.Clip(r.URL.Path), p.now(), x.room.gaps[:0], outcome.Failed

@@ -42,7 +42,7 @@ func (x *exchange) key() error {
 
 // chained cuts the prompt into blocks, under its model's name and apart from other tenants' where these share nothing.
 func (x *exchange) chained() {
-	if salt := x.p.o.Salt; salt != nil && x.scanned && x.req.TenantSalt == "" {
+	if salt := x.o.Salt; salt != nil && x.scanned && x.req.TenantSalt == "" {
 		x.req.TenantSalt = salt(x.guest.Tenant, x.req.CacheSalt)
 		if x.packed { // it goes on in the clear: engines are to be told the salt
 			x.packed, x.body, x.in = false, x.text, intake.Unpacked(x.in)
@@ -77,7 +77,7 @@ func (x *exchange) hint() string {
 	if s := x.in.Get(headerSession); s != "" {
 		return s
 	}
-	if s := x.req.Session; x.p.o.SessionsByUser || s != x.req.User {
+	if s := x.req.Session; x.o.SessionsByUser || s != x.req.User {
 		return s
 	}
 	return ""

@@ -35,7 +35,7 @@ func (p *Proxy) serveModels(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var down intake.Download
-	down.Begin(w, p.o.ClientTimeout)
+	down.Begin(w, p.o.Load().ClientTimeout)
 	writeJSON(&down, gate.List(list))
 }
 

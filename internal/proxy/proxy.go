@@ -86,7 +86,7 @@ type Hooks struct {
 
 // Proxy is the data plane's handler.
 type Proxy struct {
-	o       Options
+	o       atomic.Pointer[Options] // each request goes by those of when it came
 	gate    *gate.Gate
 	desk    *admission.Desk
 	choice  *choice.Desk // nil: no model stands for others
@@ -106,11 +106,14 @@ type Proxy struct {
 
 // New makes the data plane over a gate.
 func New(o Options, d *admission.Desk, c *choice.Desk, g *gate.Gate, k *prompt.Keyer, h Hooks, log *slog.Logger, now func() time.Time) *Proxy {
-	p := &Proxy{o: o, desk: d, choice: c, gate: g, keyer: k, hooks: h, log: log, owners: gate.NewOwners(o.ResponseIDsMax), now: now}
-	p.bodies.BytesMax = o.BodiesBytesMax
+	p := &Proxy{desk: d, choice: c, gate: g, keyer: k, hooks: h, log: log, owners: gate.NewOwners(o.ResponseIDsMax), now: now}
+	p.Use(o)
 	p.pool.New = func() any { return newExchange(p) }
 	return p
 }
+
+// Use goes by other settings for the requests that come from now on, in all but ResponseIDsMax.
+func (p *Proxy) Use(o Options) { p.o.Store(&o) }
 
 // Running is how many requests are inside.
 func (p *Proxy) Running() int { return int(p.running.Load()) }
@@ -123,7 +126,7 @@ var ErrDrainLimit = errors.New("the router is shutting down and its drain limit 
 
 // ServeHTTP serves the data port: health, models, and the engines' inference paths.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	p.o.CORS.Allow(w, r)
+	p.o.Load().CORS.Allow(w, r)
 	path := r.URL.Path
 	kind, passes := intake.Way(path)
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead

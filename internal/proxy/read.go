@@ -14,7 +14,7 @@ import (
 // read takes the whole body in, bounded, and scans what routing needs. Retries and prefix keys need it whole; engines need it
 // whole before they can begin, so nothing is lost by waiting for the end of it.
 func (x *exchange) read() error {
-	x.begun = x.r.ContentLength <= x.p.o.BodyBytesMax
+	x.begun = x.r.ContentLength <= x.o.BodyBytesMax
 	if shape := x.shape(); shape != plainJSON {
 		return x.readOther(shape)
 	}
@@ -48,7 +48,7 @@ func (x *exchange) takeShort(n int) ([]byte, error) {
 }
 
 func (x *exchange) readBody() ([]byte, error) {
-	limit := x.p.o.BodyBytesMax
+	limit := x.o.BodyBytesMax
 	if n := x.r.ContentLength; n > limit {
 		return nil, tooLarge(fmt.Sprintf("%d bytes", n), limit)
 	}

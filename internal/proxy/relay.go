@@ -63,14 +63,14 @@ func (x *exchange) writeHead(res *upstream.Response, named bool) {
 		if x.pick.Asked != "" {
 			x.room.answer.Add(headerModel, x.pick.Model)
 		}
-		if x.p.o.ExplainHeaders {
+		if x.o.ExplainHeaders {
 			x.room.answer.Add(headerDecision, x.try.Explain())
 		}
 	}
 	if x.facts.Preempted > 0 {
 		x.room.answer.Add(headerPreempted, strconv.Itoa(x.facts.Preempted))
 	}
-	if (x.guest.Known || x.p.o.ExplainHeaders) && x.in.Get(headerCost) == "1" {
+	if (x.guest.Known || x.o.ExplainHeaders) && x.in.Get(headerCost) == "1" {
 		x.room.answer.Add(headerCost, x.try.Cost(x.facts.Waited))
 	}
 	x.down.WriteFields(res.Status, x.room.answer)
@@ -101,7 +101,7 @@ func (x *exchange) reply(ctx context.Context, res *upstream.Response) error {
 		if err == io.EOF {
 			break
 		}
-		if keep = keep && len(kept)+len(piece) <= x.p.o.ReplyScanMax; keep {
+		if keep = keep && len(kept)+len(piece) <= x.o.ReplyScanMax; keep {
 			kept = append(kept, piece...)
 		}
 		n, err := x.w.Write(piece)

@@ -44,7 +44,7 @@ func (x *exchange) again(err error) bool {
 		return false
 	}
 	x.last = r.failure
-	if len(x.want.Tried) > x.p.o.RetriesMax || (r.poison && x.poisoned) {
+	if len(x.want.Tried) > x.o.RetriesMax || (r.poison && x.poisoned) {
 		return false
 	}
 	x.poisoned = x.poisoned || r.poison
@@ -125,12 +125,12 @@ func (x *exchange) edits(a *attempt) (edits []llmapi.Edit) {
 	if x.packed || !x.scanned {
 		return nil
 	}
-	if x.p.o.InjectUsage && x.req.Stream && a.TakesUsageOption {
+	if x.o.InjectUsage && x.req.Stream && a.TakesUsageOption {
 		edits = x.req.InjectUsage(x.body)
 		a.withholds = edits != nil
 	}
 	level := x.p.desk.Level(&x.guest) * int(a.Urgency)
-	if x.p.o.EnginePriority && x.req.HasPriority() && (a.Urgency == fleet.HighFirst || level != 0 || a.Urgency != 0 && x.req.PrioritySpan.Found()) {
+	if x.o.EnginePriority && x.req.HasPriority() && (a.Urgency == fleet.HighFirst || level != 0 || a.Urgency != 0 && x.req.PrioritySpan.Found()) {
 		edits = append(edits, x.req.SetPriority(x.body, level))
 	}
 	if x.req.TenantSalt != "" && (a.Salts == fleet.AllSalts || a.Salts == fleet.ChatSalts && x.api == llmapi.Chat) {
@@ -149,7 +149,7 @@ func (x *exchange) lighten() {
 // broke sorts out a connection that failed: the client left, the worker left, or the worker is at fault.
 func (x *exchange) broke(ctx context.Context, err error) error {
 	a := x.try
-	f := failed(refusal.Broken(a.Worker.ID, err, refusal.Limits{Connect: x.p.o.ConnectTimeout, Header: x.p.o.HeaderTimeout, IdleGap: x.p.o.IdleGap}))
+	f := failed(refusal.Broken(a.Worker.ID, err, refusal.Limits{Connect: x.o.ConnectTimeout, Header: x.o.HeaderTimeout, IdleGap: x.o.IdleGap}))
 	if x.ctx.Err() != nil {
 		x.release(fleet.Cancelled)
 		return &failure{status: statusClientLeft, kind: llmapi.KindUpstream, outcome: outcome.Cancelled,
@@ -244,7 +244,7 @@ func (x *exchange) unwell(res *upstream.Response) error {
 	case x.held == nil:
 		x.fault(fleet.ServerError, "server_error")
 	}
-	retry = retry && (len(x.want.Tried) <= x.p.o.RetriesMax || x.pick.Asked != "") && x.sent == 0
+	retry = retry && (len(x.want.Tried) <= x.o.RetriesMax || x.pick.Asked != "") && x.sent == 0
 	f := &failure{status: res.Status, kind: llmapi.KindUpstream, outcome: outcome.Of(res.Status), retryAfter: res.Header.RetryAfter(now),
 		message: "worker " + w.ID + " answered " + http.StatusText(res.Status)}
 	body, err := complaint.Read(res.Body, x.try.End)

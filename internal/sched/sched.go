@@ -227,6 +227,9 @@ func (s *Scheduler) SetPolicy(name string) error {
 	return nil
 }
 
+// SetRoom changes when a worker has room for requests that may wait.
+func (s *Scheduler) SetRoom(l room.Limits) { s.room = l }
+
 // Reseed begins the chance that decides ties anew.
 func (s *Scheduler) Reseed(seed uint64) { s.chance = newChance(seed) }
 
