@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/warmpath/warmpath/internal/admission"
 	"github.com/warmpath/warmpath/internal/models"
@@ -19,19 +21,34 @@ const (
 	tenantBytesMax = 64
 )
 
-// openDesk reads who may use the router, and what they have spent today.
+// openDesk reads who may use the router, and what they have spent today. The file of tenants is read again when it changes: whole, and only if
+// all of it is right.
 func (r *router) openDesk() error {
 	o := admission.Options{Classes: r.cfg.Queue.ClassNames(), Class: r.cfg.Queue.Class, BodyPriority: r.cfg.Queue.BodyPriority, TenantHeader: tenantHeader, TenantsBytesMax: tenantBytesMax}
 	var err error
 	if file := r.cfg.Tenants.File; file != "" {
-		if o.Tenants, err = readTenants(file, models.PricesOf(r.cfg.ModelOptions())); err != nil {
-			return err
-		}
+		prices := models.PricesOf(r.cfg.ModelOptions())
+		_, err = r.safety.files.Add("tenants.file", []string{file}, func(contents [][]byte) error {
+			table, err := parseTenants(file, contents[0], prices)
+			switch {
+			case err != nil:
+				return err
+			case r.desk == nil: // the first reading
+				o.Tenants = table
+				return nil
+			}
+			return r.desk.Replace(time.Now(), table)
+		})
 	}
 	if name := r.cfg.Tenants.KeysEnv; name != "" {
-		if o.Tenants, err = tenantsOf(name); err != nil {
-			return err
-		}
+		o.Tenants, err = tenantsOf(name)
+	}
+	var wrong usageError
+	switch {
+	case errors.As(err, &wrong):
+		return err
+	case err != nil:
+		return fmt.Errorf("the file of tenants cannot be read (setting tenants.file): %w", err)
 	}
 	if r.desk, err = admission.New(o); err != nil {
 		return usageError{err}

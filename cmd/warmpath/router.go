@@ -86,11 +86,11 @@ func startRouter(cfg config.Config, log *slog.Logger) (*router, error) {
 			return nil, fmt.Errorf("the decision log cannot be written (setting decision_log.file): %w", err)
 		}
 	}
-	if err := r.openDesk(); err != nil {
+	if r.safety, err = openSafety(cfg, log); err != nil {
 		r.closeFiles()
 		return nil, err
 	}
-	if r.safety, err = openSafety(cfg, log); err != nil {
+	if err := r.openDesk(); err != nil {
 		r.closeFiles()
 		return nil, err
 	}

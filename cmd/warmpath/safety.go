@@ -38,7 +38,7 @@ type safety struct {
 // openSafety reads the files of ports and tokens.
 func openSafety(c config.Config, log *slog.Logger) (*safety, error) {
 	s := &safety{refused: map[string]*atomic.Uint64{}}
-	s.files = filewatch.New(filewatch.Options{Log: log, Took: s.took})
+	s.files = filewatch.New(filewatch.Options{Log: log, Took: s.took, FileBytesMax: tenantsBytesMax})
 	s.certs = certs.New(s.files)
 	for _, reason := range guard.Reasons {
 		s.refused[reason] = new(atomic.Uint64)

@@ -35,7 +35,7 @@ in_flight_max where that is set. When all workers have so much, requests wait he
 queue), and are refused with a reason and a time to come again where the queue is full. Without the queue they wait in the engines.
 
 SIGTERM or Ctrl-C: /readyz fails at once, running answers finish within --drain-timeout; a second signal stops at once.
-SIGHUP changes nothing: the configuration is read at start only.`
+SIGHUP changes nothing: the configuration is read at start only. Files of tenants, certificates and tokens are taken up by themselves when they change.`
 
 const serveExample = `  warmpath serve --worker http://gpu-1:8000 --worker http://gpu-2:8000
   warmpath serve --config warmpath.yaml --listen 0.0.0.0:8800
@@ -215,7 +215,7 @@ func untilStopped(signals <-chan os.Signal, log *slog.Logger) os.Signal {
 		if s != syscall.SIGHUP {
 			return s
 		}
-		log.Warn("SIGHUP changes nothing: the configuration is read at start only; workers and the policy are changed at the admin port")
+		log.Warn("SIGHUP changes nothing: the configuration is read at start only; workers and the policy are changed at the admin port, and files of tenants, certificates and tokens are taken up by themselves")
 	}
 }
 

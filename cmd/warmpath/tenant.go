@@ -18,15 +18,17 @@ import (
 func tenantCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "tenant",
-		Short: "Make API keys and check the file of tenants",
+		Short: "Make API keys, check the file of tenants, and show what tenants use",
 		Long: `tenant helps with the file that says who may use the router (setting tenants.file, docs/TENANTS.md): key makes a fresh API key
-and what the file is to have of it, check reads a file with the verdict that serve would give. Neither needs a running router.`,
+and what the file is to have of it, check reads a file with the verdict that serve would give. Neither needs a running router; list asks
+one what its tenants use now. A running router takes up a changed file by itself: check it first.`,
 		Example: `  warmpath tenant key --name search
-  warmpath tenant check tenants.yaml`,
+  warmpath tenant check tenants.yaml
+  warmpath tenant list`,
 		Args: knownSubcommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	command.AddCommand(tenantKeyCommand(), tenantCheckCommand())
+	command.AddCommand(tenantKeyCommand(), tenantCheckCommand(), tenantListCommand())
 	return command
 }
 
