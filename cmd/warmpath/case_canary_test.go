@@ -50,15 +50,7 @@ func TestSEC05NoSecretIsFoundInAnythingThatTheRouterWritesOrSends(t *testing.T) 
 			note(rt.post("/v1/chat/completions?key="+key, chat(end, i%2 == 0), "Authorization", "Bearer "+key, "X-Api-Key", key, "X-Warmpath-Token", readToken, "X-End", end, "X-Warmpath-Cost", "1"))
 		}
 	}
-	for _, token := range []string{"", searchKey, engineToken, readToken, operateToken} {
-		for _, path := range []string{"/state", "/metrics", "/workers", "/workers/w1", "/policy", "/nowhere"} {
-			note(rt.adminAsks(http.MethodGet, path, "", token, ""))
-			note(rt.adminAsks(http.MethodGet, path, "", token, "evil.example"))
-		}
-		note(rt.adminAsks(http.MethodPost, "/explain", chat("x", false), token, ""))
-		note(rt.adminAsks(http.MethodPost, "/policy", `{"policy":"`+operateToken+`x"`, token, ""))
-		note(rt.adminAsks(http.MethodPost, "/workers", `{"url":"https://127.0.0.1:1","key":"`+workerKey+`"}`, token, ""))
-	}
+	askAdminPort(rt, workerKey, note)
 	p.write("credential", workerKey+"\nand a second line")
 	p.write("admin.key", "-----BEGIN PRIVATE KEY-----\nno key\n-----END PRIVATE KEY-----\n")
 	eventually(t, "both bad files to be told", func() bool { return strings.Count(rt.log.String(), "cannot be used") >= 2 })
@@ -91,6 +83,19 @@ func TestSEC05NoSecretIsFoundInAnythingThatTheRouterWritesOrSends(t *testing.T) 
 	}
 	if w1.count()+w2.count() == 0 || !strings.Contains(everything, `"tenant":"search"`) {
 		t.Error("nothing was asked, so that nothing is shown")
+	}
+}
+
+// askAdminPort asks what there is, under every token and none.
+func askAdminPort(rt *testRouter, workerKey string, note func(reply)) {
+	for _, token := range []string{"", searchKey, engineToken, readToken, operateToken} {
+		for _, path := range []string{"/state", "/metrics", "/workers", "/workers/w1", "/policy", "/nowhere"} {
+			note(rt.adminAsks(http.MethodGet, path, "", token, ""))
+			note(rt.adminAsks(http.MethodGet, path, "", token, "evil.example"))
+		}
+		note(rt.adminAsks(http.MethodPost, "/explain", chat("x", false), token, ""))
+		note(rt.adminAsks(http.MethodPost, "/policy", `{"policy":"`+operateToken+`x"`, token, ""))
+		note(rt.adminAsks(http.MethodPost, "/workers", `{"url":"https://127.0.0.1:1","key":"`+workerKey+`"}`, token, ""))
 	}
 }
 

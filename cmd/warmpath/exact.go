@@ -101,7 +101,8 @@ func (m *exactMode) follow(t telemetry.Target, i fleet.Info) {
 	m.tellUnserved()
 	m.render.Follow(render.Target{ID: t.ID, URL: t.URL, Key: t.Key, Engine: i.Engine, Models: i.Models, ModelPath: i.Path, Incarnation: t.Incarnation})
 	w := m.r.configured[t.ID]
-	if i.BlockTokens <= 0 || !tellsEvents(m.r.cfg.Exact.Events, w, i.Engine) {
+	saltless := m.r.cfg.Isolate == config.IsolateTenant && i.Engine == "sglang" // its events leave out what tells tenants' blocks apart
+	if i.BlockTokens <= 0 || saltless || !tellsEvents(m.r.cfg.Exact.Events, w, i.Engine) {
 		return
 	}
 	rank := -1
