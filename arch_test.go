@@ -61,7 +61,7 @@ var rooms = map[string][]string{
 	"facts":      {"forecast", "choice", "gate", "llmapi", "outcome", "prefix", "sched"},
 	"line":       {"flow", "sched", "fleet", "heavy"},
 	"forecast":   {"cost", "llmapi", "sched", "sketch"},
-	"usher":      {"line", "pools", "sched", "cost", "fleet", "llmapi"},
+	"usher":      {"forecast", "line", "pools", "sched", "cost", "fleet", "llmapi"},
 	"gate":       {"forecast", "sched", "flow", "line", "usher", "pools", "llmapi", "prefix", "cost", "fleet", "upstream", "life"},
 	"intake":     {"header"},
 	"flow":       {},

@@ -57,18 +57,28 @@ func (o *Outputs) Lengths(a Asking) Lengths {
 	return mix.lengths(a.Shape.MaxTokens, max(a.Answers, 1))
 }
 
-// LearnShaped takes the length of one finished answer, as Learn does, and the shape of what it answers.
+// LearnShaped takes the length of one finished answer, as Learn does, and the shape of what it answers. One that is as long as its request
+// allows was cut there, and says only that it would have been as long or longer: it counts for all such lengths, as likely as each is.
 func (o *Outputs) LearnShaped(a Asking, tokens int) {
 	if tokens <= 0 {
 		return
 	}
-	o.all.add(float64(tokens))
-	o.spread.add(tokens)
+	cut := a.Shape.MaxTokens > 0 && tokens >= a.Shape.MaxTokens
+	mix := lengthPrior
+	learn := func(m *mean, s *spread) {
+		m.add(float64(tokens))
+		if !cut {
+			s.add(tokens)
+			return
+		}
+		s.into(&mix)
+		s.addLonger(tokens, &mix)
+	}
+	learn(&o.all, &o.spread)
 	keys, n := a.keys()
 	for _, k := range keys[:n] {
 		e := o.entry(k)
-		e.add(float64(tokens))
-		e.spread.add(tokens)
+		learn(&e.mean, &e.spread)
 	}
 }
 
@@ -104,6 +114,39 @@ type spread struct {
 }
 
 func (s *spread) add(tokens int) {
+	s.age()
+	in := &s.counts[lengthBucket(tokens)]
+	in.n += s.weight
+	in.sum += s.weight * float64(tokens)
+}
+
+// addLonger adds an answer of at least so many tokens, spread over those lengths as d has them.
+func (s *spread) addLonger(tokens int, d *distribution) {
+	s.age()
+	from, longer := lengthBucket(tokens), 0.0
+	for _, m := range d[from:] {
+		longer += m.share
+	}
+	if longer < lengthShareLeast {
+		s.counts[from].n += s.weight
+		s.counts[from].sum += s.weight * float64(tokens)
+		return
+	}
+	for i, m := range d[from:] {
+		if m.share == 0 {
+			continue
+		}
+		part := s.weight * m.share / longer
+		s.counts[from+i].n += part
+		s.counts[from+i].sum += part * max(m.sum/m.share, float64(tokens))
+	}
+}
+
+// lengthShareLeast is the share of all answers beyond a length below which nothing is told about those there.
+const lengthShareLeast = 1e-6
+
+// age makes the next answer weigh more than those before it, and counts it.
+func (s *spread) age() {
 	s.weight = max(1, s.weight*(1+1/spreadMemory))
 	if s.weight > lengthScaleMax {
 		for i := range s.counts {
@@ -113,9 +156,6 @@ func (s *spread) add(tokens int) {
 		s.n /= s.weight
 		s.weight = 1
 	}
-	in := &s.counts[lengthBucket(tokens)]
-	in.n += s.weight
-	in.sum += s.weight * float64(tokens)
 	s.n += s.weight
 }
 

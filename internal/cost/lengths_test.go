@@ -135,6 +135,34 @@ func TestWhatANarrowDistributionBorrowsDoesNotWidenIt(t *testing.T) {
 	}
 }
 
+func TestAnAnswerThatWasCutSaysOnlyThatItWouldHaveBeenLonger(t *testing.T) {
+	o := NewOutputs(0)
+	r := source(t, 36)
+	length := func() int { return 100 + r.IntN(400) }
+	for range 1500 { // half of them cut at 200, which most would have been longer than
+		o.LearnShaped(Asking{Model: "m"}, length())
+		o.LearnShaped(Asking{Model: "m", Shape: Shape{MaxTokens: 200}}, min(length(), 200))
+	}
+	free, short, middling := o.Lengths(Asking{Model: "m"}), o.Lengths(Asking{Model: "m", Shape: Shape{MaxTokens: 200}}), o.Lengths(Asking{Model: "m", Shape: Shape{MaxTokens: 240}})
+	if math.Abs(free.P50-300) > 25 || math.Abs(free.P90-460) > 25 || math.Abs(free.Mean-300) > 25 {
+		t.Errorf("without a limit %+v, want 300, 460 and 300", free)
+	}
+	if short.P50 != 200 || short.P90 != 200 || math.Abs(short.Mean-187) > 8 || middling.P50 != 240 {
+		t.Errorf("at most 200: %+v, at most 240: %+v", short, middling)
+	}
+}
+
+func TestAnswersThatAreAllCutAreExpectedToBeCut(t *testing.T) {
+	o := NewOutputs(0)
+	a := Asking{Model: "m", Shape: Shape{MaxTokens: 2_000_000}}
+	for range 300 {
+		o.LearnShaped(a, 2_000_000)
+	}
+	if l := o.Lengths(a); l.P50 < 1e6 || math.IsNaN(l.Mean) {
+		t.Errorf("%+v", l)
+	}
+}
+
 func TestTheLongestOfManyAnswersIsLongerThanOne(t *testing.T) {
 	o := NewOutputs(0)
 	r := source(t, 33)

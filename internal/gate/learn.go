@@ -53,8 +53,12 @@ func (g *Gate) learn(a *Attempt, l *Lesson) {
 	g.casts.Learn(&a.Forecast, l, &a.course)
 }
 
-// UsePrices has forecasts say what requests cost, in money too. It is called before the first request.
-func (g *Gate) UsePrices(of func(model string) cost.Price) { g.casts.UsePrices(of) }
+// UsePrices has forecasts say what requests cost, in money too, from now on.
+func (g *Gate) UsePrices(of func(model string) cost.Price) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.casts.UsePrices(of)
+}
 
 // Forecasts are how those of each model turned out.
 func (g *Gate) Forecasts() []forecast.Model {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/forecast"
 	"github.com/warmpath/warmpath/internal/line"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/pools"
@@ -122,9 +123,9 @@ func (u *Usher) asks(g *Guest) pools.Request {
 	r := pools.Request{Model: req.Model, Tenant: req.Tenant, PromptTokens: req.PromptTokens, TotalTokens: req.PromptTokens, KVTokensPeak: req.PromptTokens,
 		Needs: g.Needs, BestEffort: g.BestEffort, Heavy: g.Item.Heavy}
 	if req.Generates {
-		answer := u.outputs.Lengths(cost.Asking{Model: req.Model, Tenant: req.Tenant, Shape: cost.Shape{MaxTokens: req.MaxTokens}})
-		r.TotalTokens += int(answer.Mean)
-		r.KVTokensPeak += int(answer.P90)
+		answer, n := u.outputs.Lengths(forecast.Asking(req)), max(req.Answers, 1)
+		r.TotalTokens += n * int(answer.Mean)
+		r.KVTokensPeak += n * int(answer.P90)
 	}
 	for _, worker := range u.fleet.Workers() {
 		if m, ok := worker.Model(req.Model); ok {
