@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -282,16 +283,32 @@ func TestSyntheticTracesAreAskedForByTheirSettings(t *testing.T) {
 	}
 }
 
-func TestAChatsTurnBeginsWithAllThatCameBefore(t *testing.T) {
-	got := all(t, open(t, "chats:chats=3,turns=5"), 1)
-	for i, q := range got {
-		if !q.Follows {
-			continue
+func TestATurnBeginsWithAllThatCameBefore(t *testing.T) {
+	for _, name := range []string{"chats:chats=3,turns=5", "agents:sessions=3"} {
+		got := all(t, open(t, name), 1)
+		for i, q := range got {
+			if !q.Follows {
+				continue
+			}
+			before := got[i-1]
+			if n := common(before, q); n != len(before.Keys(nil)) || n*16 < before.Prompt {
+				t.Errorf("%s: turn %d shares %d blocks of %d", name, i, n, len(before.Keys(nil)))
+			}
 		}
-		before := got[i-1]
-		if n := common(before, q); n != len(before.Keys(nil)) || n*16 < before.Prompt {
-			t.Errorf("turn %d shares %d blocks of %d", i, n, len(before.Keys(nil)))
+	}
+}
+
+func TestAgentsShareTheirToolsAndAnswerAsAgentsDo(t *testing.T) {
+	got := all(t, open(t, "agents:sessions=100,context=60000"), 1)
+	var answers []int
+	for _, q := range got {
+		if answers = append(answers, q.Output); q.Prompt+q.Output > 60_000 || common(q, got[0]) < 15_000/16 {
+			t.Fatalf("%+v", q)
 		}
+	}
+	slices.Sort(answers)
+	if p50, p90 := answers[len(answers)/2], answers[len(answers)*9/10]; p50 < 180 || p50 > 240 || p90 < 650 || p90 > 1100 {
+		t.Errorf("half of %d answers have %d tokens at most, nine of ten %d", len(answers), p50, p90)
 	}
 }
 
