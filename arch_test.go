@@ -87,7 +87,7 @@ var rooms = map[string][]string{
 	"sketch":     {},
 	"lineup":     {"cost"},
 	"bounds":     {"evict", "lineup", "prefix", "cost", "traces"},
-	"sim":        {"bounds", "forecast", "engine", "sketch", "line", "flow", "lineup", "usher", "pools", "sched", "prefix", "cost", "fleet", "traces", "room"},
+	"sim":        {"bounds", "forecast", "engine", "sketch", "line", "flow", "lineup", "usher", "pools", "models", "sched", "prefix", "cost", "fleet", "traces", "room"},
 	"sweep":      {"sim", "bounds", "lineup"},
 	"report":     {"sweep", "sim", "bounds", "lineup"},
 	"contest":    {"sweep", "sim", "lineup", "traces", "sched"},

@@ -229,8 +229,8 @@ func (o *replayOptions) base(c *sim.Config, p *replayPlan) (err error) {
 	switch {
 	case err != nil:
 		return err
-	case o.regret > 0 && (c.Queue != nil || c.Pools != nil):
-		return errors.New("--regret holds choices against each other that every worker could have taken: not with --queue or pools (--config)")
+	case o.regret > 0 && (c.Queue != nil || c.Pools != nil || c.Models != nil):
+		return errors.New("--regret holds choices against each other that every worker could have taken: not with --queue, --model or pools (--config)")
 	case o.seeds < 1:
 		return fmt.Errorf("--seeds %d; it is at least 1", o.seeds)
 	case o.minutes > 0 && p.trace.Untimed:
@@ -251,7 +251,7 @@ func oneOf(flag, value, first, second string) (bool, error) {
 
 // lists fills in what runs differ in.
 func (o *replayOptions) lists(s *sweep.Sweep, t *traces.Trace) (err error) {
-	s.Seeds = o.seeds
+	s.Seeds, s.Models = o.seeds, o.waits.asks()
 	s.Policies = sched.PolicyNames()
 	if o.policies != "all" {
 		s.Policies = strings.Split(o.policies, ",")

@@ -14,6 +14,7 @@ import (
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/line"
+	"github.com/warmpath/warmpath/internal/lineup"
 	"github.com/warmpath/warmpath/internal/pools"
 	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/sim"
@@ -24,13 +25,14 @@ import (
 // replayWaits are the flags of who waits before the fleet, and who may go where.
 type replayWaits struct {
 	queue, queueSet bool
-	config          string
+	config, models  string
 	tenants, shares []string
 }
 
 func (o *replayWaits) flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.queue, "queue", false, "have requests wait for room on a worker as the router does, by the queue of --config or the usual one (default: they wait in the engines)")
 	f.StringVar(&o.config, "config", "", "the router's configuration file: its queue, pools and tenants; its workers are those of --fleet")
+	f.StringVar(&o.models, "model", "", "the model that all requests ask for, virtual by --config or served by workers with the label model; several are compared (default: its default_model, or its only one)")
 	f.StringArrayVar(&o.tenants, "tenant", nil, "a tenant with its traffic, NAME=TRACE, where TRACE may be made up; may be given again: all is replayed together")
 	f.StringArrayVar(&o.shares, "share", nil, "a tenant's class and weight in the queue, NAME:class=batch,weight=3; may be given again")
 }
@@ -104,6 +106,9 @@ func (o *replayWaits) with(c *sim.Config) error {
 			o.queue = settings.Queue.Enabled
 		}
 	}
+	if err := o.withModels(c, settings); err != nil {
+		return err
+	}
 	if !o.queue {
 		if len(o.shares) > 0 {
 			return errors.New("--share is of the queue: add --queue")
@@ -127,6 +132,44 @@ func (o *replayWaits) with(c *sim.Config) error {
 	}
 	c.Queue, c.ByTenant = &q, true
 	return nil
+}
+
+// withModels adds the models, where there are several or their prices are known.
+func (o *replayWaits) withModels(c *sim.Config, settings config.Config) error {
+	m := sim.Models{Options: settings.ModelOptions()}
+	labelled := slices.ContainsFunc(c.Fleet, func(w lineup.Worker) bool { return w.Label("model") != "" })
+	names := o.asks()
+	switch {
+	case len(names) > 0:
+	case m.Default != "":
+		names = []string{m.Default}
+	case len(m.Models) == 1:
+		names = []string{m.Models[0].Name}
+	case labelled:
+		return errors.New("workers are labelled with models: say with --model which one requests ask for")
+	default:
+		return nil // all workers serve the one model that there is
+	}
+	if !labelled && o.models == "" {
+		return nil // a configuration may have models that are not asked about here
+	}
+	for _, m.Ask = range names {
+		if _, err := sim.ModelsIn(&m, c.Fleet); err != nil {
+			return err
+		}
+	}
+	c.Models = &m
+	return nil
+}
+
+// asks are the models of --model.
+func (o *replayWaits) asks() (names []string) {
+	for name := range strings.SplitSeq(o.models, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // sharesOf takes tenants' classes and weights from a router's file of tenants. Requests that name nobody are those without a key.

@@ -22,6 +22,7 @@ type replayLine struct {
 	AtOnce        int     `json:"at_once"`
 	ViewDelay     float64 `json:"view_delay_ms"`
 	Replicas      int     `json:"replicas"`
+	Model         string  `json:"model,omitempty"`
 	Caches        string  `json:"caches"`
 	Constants     string  `json:"constants"`
 	Seed          uint64  `json:"seed"`
@@ -60,6 +61,7 @@ type replayLine struct {
 	// With a queue, pools or tenants, in --json only: a table has no place for them.
 	Tenants []tenantLine `json:"tenants,omitempty"`
 	Pools   []poolLine   `json:"pools,omitempty"`
+	Models  []modelLine  `json:"models,omitempty"`
 }
 
 func (p *replayPlan) line(r *sweep.Run) replayLine {
@@ -67,7 +69,7 @@ func (p *replayPlan) line(r *sweep.Run) replayLine {
 	const ms = 1e3
 	return replayLine{
 		Policy: x.Policy, Fleet: lineup.Name(r.At.Fleet), Workers: x.Workers, Rate: x.Rate, AtOnce: r.At.AtOnce,
-		ViewDelay: r.At.ViewDelay.Seconds() * ms, Replicas: r.At.Replicas, Caches: p.options.caches, Constants: p.options.constants, Seed: x.Seed,
+		ViewDelay: r.At.ViewDelay.Seconds() * ms, Replicas: r.At.Replicas, Model: r.At.Model, Caches: p.options.caches, Constants: p.options.constants, Seed: x.Seed,
 		Requests: x.Finished, Refused: x.Refused, TurnedAway: x.TurnedAway,
 		TTFTMean: ms * x.TTFT.Mean(), TTFTP50: ms * x.TTFT.Quantile(0.5), TTFTP90: ms * x.TTFT.Quantile(0.9), TTFTP99: ms * x.TTFT.Quantile(0.99),
 		TPOTMean: ms * x.TPOT.Mean(), TPOTP99: ms * x.TPOT.Quantile(0.99), E2EMean: ms * x.E2E.Mean(), E2EP99: ms * x.E2E.Quantile(0.99),
@@ -90,7 +92,7 @@ func (p *replayPlan) lines(w io.Writer) func(*sweep.Run) {
 		out := json.NewEncoder(w)
 		return func(r *sweep.Run) {
 			l := p.line(r)
-			l.Tenants, l.Pools = tenantLines(r.Result), poolLines(r.Result)
+			l.Tenants, l.Pools, l.Models = tenantLines(r.Result), poolLines(r.Result), modelLines(r.Result)
 			_ = out.Encode(l)
 		}
 	case p.options.csv:
@@ -147,6 +149,7 @@ func (p *replayPlan) table(w io.Writer, rows []*sweep.Row) {
 			fmt.Fprintln(w)
 			tenantTable(w, rows[first:i+1])
 			poolTable(w, rows[first:i+1])
+			modelTable(w, rows[first:i+1])
 		}
 	}
 	if len(p.sweep.Policies) > 1 {

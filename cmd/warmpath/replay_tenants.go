@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/sim"
@@ -39,6 +41,19 @@ type poolLine struct {
 	TTFTMean float64 `json:"ttft_mean_ms"`
 	TTFTP99  float64 `json:"ttft_p99_ms"`
 	E2EMean  float64 `json:"e2e_mean_ms"`
+}
+
+// modelLine is what came of one model.
+type modelLine struct {
+	Model         string         `json:"model"`
+	Workers       int            `json:"workers"`
+	Requests      int            `json:"requests"`
+	Reasons       map[string]int `json:"reasons"`
+	Money         float64        `json:"money"`
+	EngineSeconds float64        `json:"engine_s"`
+	TTFTMean      float64        `json:"ttft_mean_ms"`
+	TTFTP99       float64        `json:"ttft_p99_ms"`
+	E2EMean       float64        `json:"e2e_mean_ms"`
 }
 
 // tenantLines are the tenants in the order of their names; behind them each class that has several.
@@ -116,8 +131,8 @@ func across[T any](r *sweep.Row, lines func(*sim.Result) []T, same func(T) bool,
 
 // tenantTable prints the tenants under each policy of a point.
 func tenantTable(w io.Writer, rows []*sweep.Row) {
-	if len(rows[0].Results[0].Tenants) == 0 {
-		return
+	if all := rows[0].Results[0].Tenants; len(all) == 0 || len(all) == 1 && all[0].Name == "" && all[0].Class == "" {
+		return // nobody is named and nobody waits: the first table has it all
 	}
 	fmt.Fprintf(w, "%-16s %-16s %-12s %9s %8s %8s %10s %12s %8s %9s %11s %7s %9s\n", "policy", "tenant", "class", "requests", "refused", "waited", "wait p99 s", "TTFT mean s", "p50", "p99", "gap p99 ms", "E2E s", "engine s")
 	for _, r := range rows {
@@ -151,6 +166,40 @@ func poolTable(w io.Writer, rows []*sweep.Row) {
 				of(func(x poolLine) float64 { return float64(x.Requests) }), of(func(x poolLine) float64 { return float64(x.Spilled) }),
 				of(func(x poolLine) float64 { return x.TTFTMean / 1e3 }), of(func(x poolLine) float64 { return x.TTFTP99 / 1e3 }), of(func(x poolLine) float64 { return x.E2EMean / 1e3 }))
 		}
+	}
+	fmt.Fprintln(w)
+}
+
+func modelLines(r *sim.Result) (lines []modelLine) {
+	const ms = 1e3
+	for _, m := range r.Models {
+		lines = append(lines, modelLine{m.Name, m.Workers, m.Requests, m.Reasons, m.Money, m.Seconds, ms * m.TTFT.Mean(), ms * m.TTFT.Quantile(0.99), ms * m.E2E.Mean()})
+	}
+	return lines
+}
+
+// modelTable prints what each model answered under each policy of a point, and what all of it came to.
+func modelTable(w io.Writer, rows []*sweep.Row) {
+	if len(rows[0].Results[0].Models) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "%-16s %-16s %8s %9s %12s %12s %9s %8s  %s\n", "policy", "model", "workers", "requests", "money", "TTFT mean s", "p99", "E2E s", "why")
+	for _, r := range rows {
+		for _, l := range modelLines(r.Results[0]) {
+			of := func(f func(modelLine) float64) float64 {
+				return across(r, modelLines, func(x modelLine) bool { return x.Model == l.Model }, f)
+			}
+			var why []string
+			for _, reason := range slices.Sorted(maps.Keys(l.Reasons)) {
+				why = append(why, fmt.Sprintf("%s %d", reason, l.Reasons[reason]))
+			}
+			fmt.Fprintf(w, "%-16s %-16s %8d %9.0f %12.4f %12.3f %9.2f %8.2f  %s\n", r.Policy, l.Model, l.Workers, of(func(x modelLine) float64 { return float64(x.Requests) }),
+				of(func(x modelLine) float64 { return x.Money }), of(func(x modelLine) float64 { return x.TTFTMean / 1e3 }), of(func(x modelLine) float64 { return x.TTFTP99 / 1e3 }),
+				of(func(x modelLine) float64 { return x.E2EMean / 1e3 }), strings.Join(why, ", "))
+		}
+		mean := func(f func(*sim.Result) float64) float64 { return r.Of(f).Mean }
+		fmt.Fprintf(w, "%-16s %-16s %8d %9.0f %12.4f %12.3f %9.2f %8.2f\n", r.Policy, "(all of them)", len(r.At.Fleet), mean(func(x *sim.Result) float64 { return float64(x.Finished) }), mean((*sim.Result).Money),
+			mean(func(x *sim.Result) float64 { return x.TTFT.Mean() }), mean(func(x *sim.Result) float64 { return x.TTFT.Quantile(0.99) }), mean(func(x *sim.Result) float64 { return x.E2E.Mean() }))
 	}
 	fmt.Fprintln(w)
 }

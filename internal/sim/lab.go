@@ -47,6 +47,7 @@ type flight struct {
 	worker   *worker
 	want     sched.Request
 	guest    usher.Guest
+	pick     pick
 	course   sched.Course
 	forecast forecast.Forecast
 	came     time.Duration // to its router
@@ -73,7 +74,10 @@ func newLab(c Config) (*lab, error) {
 	l := &lab{config: c, arrivals: traces.NewArrivals(c.Seed, c.Jitter, c.Rate), spray: rand.New(rand.NewPCG(c.Seed, 0x7370726179)), most: lineup.Most(c.Fleet)}
 	l.result = newResult(c)
 	var err error
-	if l.result.Pools, err = PoolsIn(c.Pools, c.Fleet); err != nil {
+	if l.result.Pools, err = PoolsIn(c.Pools, c.Fleet); err == nil {
+		l.result.Models, err = ModelsIn(c.Models, c.Fleet)
+	}
+	if err != nil {
 		return nil, err
 	}
 	for i, spec := range c.Fleet {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/flow"
 	"github.com/warmpath/warmpath/internal/line"
+	"github.com/warmpath/warmpath/internal/models"
 	"github.com/warmpath/warmpath/internal/room"
 	"github.com/warmpath/warmpath/internal/sched"
 )
@@ -66,19 +67,37 @@ func (r *router) openLine(q *Queue) error {
 // enter has a request placed, or wait. Without a queue nobody waits here.
 func (r *router) enter(f *flight) (waits bool, err error) {
 	r.ask(f)
+	f.guest.Owner, f.guest.Request = f, &f.want
+	if r.line != nil {
+		r.stand(f)
+	}
+	if err = r.choose(f); err != nil {
+		return false, err
+	}
+	for waits, err = r.admit(f); err != nil && r.elsewhere(f, err); waits, err = r.admit(f) {
+	}
+	return waits, err
+}
+
+// stand says where in the queue a request belongs.
+func (r *router) stand(f *flight) {
+	q, g := r.lab.config.Queue, &f.guest
+	g.Item = flow.Item{Tenant: f.request.Tenant, Bytes: int64(f.want.Bytes)}
+	if g.Item.Class, g.Item.Weight = q.classOf(f.request.Tenant); q.Alike {
+		g.Item.Tenant, g.Item.Weight = "", 1
+	}
+	g.BestEffort = g.Item.Class == len(q.Classes)-1
+}
+
+// admit is enter for the model that was chosen.
+func (r *router) admit(f *flight) (waits bool, err error) {
 	g, now := &f.guest, at(r.lab.now)
-	g.Owner, g.Request = f, &f.want
 	if r.line == nil {
 		r.usher.Route(now, g, false)
 		_, err = r.reserve(f)
 		return false, err
 	}
-	g.Item = flow.Item{Tenant: f.request.Tenant, Bytes: int64(f.want.Bytes)}
-	q := r.lab.config.Queue
-	if g.Item.Class, g.Item.Weight = q.classOf(f.request.Tenant); q.Alike {
-		g.Item.Tenant, g.Item.Weight = "", 1
-	}
-	g.BestEffort = g.Item.Class == len(q.Classes)-1
+	r.stand(f)
 	g.Among = r.usher.Home(g)
 	waits, err = r.line.Enter(now, &g.Entry, r.shed.Float64())
 	r.arm()
@@ -119,15 +138,24 @@ func (r *router) arm() {
 	r.lab.events.push(event{at: r.lab.now + min(turnEvery, max(0, due.Sub(at(r.lab.now)))), kind: turn, router: r})
 }
 
-// nobody is why a request was refused that the workers of its pools cannot take now, and that does not wait for them.
-const nobody flow.Reason = "no_worker"
+// Why a request was refused that the workers of its pools cannot take now and that does not wait for them, and one that no model may answer.
+const (
+	nobody  flow.Reason = "no_worker"
+	noModel flow.Reason = "no_model"
+)
 
 // refusal is why a request was turned away; nil: it fits on no worker.
 func refusal(err error) *flow.Refusal {
 	var r *flow.Refusal
 	var shut *sched.ErrNoWorker
-	if !errors.As(err, &r) && errors.As(err, &shut) {
+	var none *models.ErrNone
+	var forbidden *models.ErrForbidden
+	switch {
+	case errors.As(err, &r):
+	case errors.As(err, &shut):
 		r = &flow.Refusal{Reason: nobody}
+	case errors.As(err, &none), errors.As(err, &forbidden):
+		r = &flow.Refusal{Reason: noModel}
 	}
 	return r
 }

@@ -53,6 +53,7 @@ type Result struct {
 	// and that of requests that no rule leads to one; none without pools.
 	Tenants []*Tenant
 	Pools   []*Pool
+	Models  []*Model // by name; none without Config.Models
 	// Bounds are what was possible.
 	Bounds bounds.Bounds
 
@@ -126,6 +127,9 @@ func (r *Result) finished(l *lab, f *flight, worker int) {
 	if s.Generated > 1 {
 		tpot = (s.Finished - s.FirstToken) / time.Duration(s.Generated-1)
 		r.TPOT.Add(tpot.Seconds())
+	}
+	if r.Models != nil {
+		r.answered(f, ttft.Seconds(), e2e.Seconds())
 	}
 	if p := f.pool; p != nil {
 		p.TTFT.Add(ttft.Seconds())

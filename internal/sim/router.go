@@ -17,7 +17,7 @@ import (
 // scrapeEvery is the time between two looks at the engines' counts, as in production.
 const scrapeEvery = time.Second
 
-// modelName is what all simulated engines serve.
+// modelName is what simulated engines serve that are not labelled otherwise.
 const modelName = "m"
 
 // gapsMax is how many token gaps of a request are looked at.
@@ -36,6 +36,8 @@ type router struct {
 	seen    observation // of the latest scrape
 	casts   *forecast.Book
 	usher   *usher.Usher
+	book    *cost.Book
+	chooser *chooser   // nil: all workers serve the same model
 	line    *line.Line // nil: nobody waits here
 	shed    *rand.Rand // the chance by which its queue refuses
 	ripe    bool       // there may be room for those who wait
@@ -66,7 +68,7 @@ func newRouter(l *lab, number int) (*router, error) {
 			panic(err) // the ids are ours
 		}
 		info := fleet.Info{
-			Engine: "vllm", Models: []fleet.Model{{ID: modelName}}, BlockTokens: min(w.profile.BlockTokens, assumedBlock),
+			Engine: "vllm", Models: []fleet.Model{{ID: r.serves(i)}}, BlockTokens: min(w.profile.BlockTokens, assumedBlock),
 			KVTokensMax: w.profile.KVTokensMax, SlotsMax: w.profile.BatchMax, At: at(0),
 		}
 		if c.Known {
@@ -83,6 +85,7 @@ func newRouter(l *lab, number int) (*router, error) {
 		o.Room = c.Queue.Room
 	}
 	book, outputs := cost.NewBook(options), cost.NewOutputs(0)
+	r.book, r.chooser = book, newChooser(c, number)
 	r.sched, r.casts = sched.New(r.fleet, r.index, book, outputs, ratio, o), forecast.New(book, outputs)
 	r.usher = usher.New(r.fleet, r.sched, outputs)
 	if c.Queue != nil {
@@ -92,6 +95,14 @@ func newRouter(l *lab, number int) (*router, error) {
 	}
 	r.usePools()
 	return r, nil
+}
+
+// serves is the model of a worker.
+func (r *router) serves(number int) string {
+	if r.lab.config.Models == nil {
+		return modelName
+	}
+	return Served(r.lab.config.Fleet[number])
 }
 
 // assumedBlock is the tokens of a block of the engines that are simulated.
@@ -142,6 +153,7 @@ func (r *router) reserve(f *flight) (*sched.Decision, error) {
 		return nil, err
 	}
 	r.lab.result.pooled(f, to)
+	r.sent(f)
 	f.course, f.forecast = sched.Follow(&d, reservation, now), r.casts.Expect(now, &d, &f.want, true)
 	r.lab.result.decided(r.lab, &d)
 	f.worker = r.lab.workers[d.Worker.Slot]
@@ -221,7 +233,7 @@ func (r *router) ended(f *flight) {
 	end := at(s.Finished)
 	r.sched.Release(&f.course, f.chain, end, fleet.Succeeded, true)
 	lesson := sched.Lesson{
-		Model: modelName, Tenant: f.request.Tenant, Chain: f.chain, Streamed: true, Whole: true, PromptTokens: s.PromptTokens, Counted: true,
+		Model: f.want.Model, Tenant: f.request.Tenant, Chain: f.chain, Streamed: true, Whole: true, PromptTokens: s.PromptTokens, Counted: true,
 		CachedTokens: s.CachedTokens, Reported: true, Generated: s.Generated, FirstToken: at(s.FirstToken), Ended: end,
 	}
 	if !r.lab.config.Known {

@@ -54,7 +54,9 @@ type Config struct {
 	Queue *Queue
 	// Pools lead requests to some of the workers, by their labels; nil: every worker may take every request.
 	Pools *pools.Set
-	// ByTenant tells the tenants' figures apart.
+	// Models have requests ask for one of several models; nil: all workers serve the same one.
+	Models *Models
+	// ByTenant tells the tenants' figures apart; with Models they always are.
 	ByTenant bool
 	// From leaves those that came before it out of the tenants' times to the first token and end to end.
 	From time.Duration
@@ -110,7 +112,7 @@ func (c Config) withDefaults() Config {
 	if c.Policy == "" {
 		c.Policy = sched.DefaultPolicy
 	}
-	c.Replicas = max(1, c.Replicas)
+	c.Replicas, c.ByTenant = max(1, c.Replicas), c.ByTenant || c.Models != nil
 	return c
 }
 
@@ -121,8 +123,8 @@ func (c Config) check() error {
 		return fmt.Errorf("the fleet has no workers (--fleet)")
 	case sched.Policies[c.Policy] == nil:
 		return fmt.Errorf("unknown policy %q; there are: %s (--policies)", c.Policy, strings.Join(sched.PolicyNames(), ", "))
-	case (c.Queue != nil || c.Pools != nil) && c.Force != nil:
-		return fmt.Errorf("with a queue or pools there is no telling what other choices would have come to (--queue, --config, --regret)")
+	case (c.Queue != nil || c.Pools != nil || c.Models != nil) && c.Force != nil:
+		return fmt.Errorf("with a queue, pools or several models there is no telling what other choices would have come to (--queue, --config, --model, --regret)")
 	case c.Without != 0 && c.Policy != sched.DefaultPolicy:
 		return fmt.Errorf("policy %q has no terms to leave out; %s has", c.Policy, sched.DefaultPolicy)
 	case !(c.Rate > 0) || c.Rate > 1e6:

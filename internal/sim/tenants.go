@@ -124,5 +124,6 @@ func (r *Result) account(l *lab, w *worker) {
 			t.Seconds = append(t.Seconds, 0)
 		}
 		t.Seconds[second] += seconds
+		f.pick.seconds += seconds
 	}
 }

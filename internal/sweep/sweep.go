@@ -29,7 +29,8 @@ type Sweep struct {
 	AtOnce     []int
 	ViewDelays []time.Duration
 	Replicas   []int
-	Seeds      int // 1, 2, ... so many
+	Models     []string // that all requests ask for, where Base has models
+	Seeds      int      // 1, 2, ... so many
 }
 
 // Point is one combination but for policy and seed: what is compared at it.
@@ -39,6 +40,7 @@ type Point struct {
 	AtOnce    int
 	ViewDelay time.Duration
 	Replicas  int
+	Model     string // that all requests ask for; "" where all workers serve the same one
 }
 
 // String names the point in one line.
@@ -52,6 +54,9 @@ func (p Point) String() string {
 	}
 	if p.Replicas > 1 {
 		parts = append(parts, fmt.Sprintf("%d routers", p.Replicas))
+	}
+	if p.Model != "" {
+		parts = append(parts, "model "+p.Model)
 	}
 	return strings.Join(parts, ", ")
 }
@@ -97,12 +102,14 @@ func (s Sweep) Runs() (runs []*Run) {
 			for _, rate := range or(s.Rates, b.Rate) {
 				for _, delay := range or(s.ViewDelays, b.ViewDelay) {
 					for _, replicas := range or(s.Replicas, max(1, b.Replicas)) {
-						p := Point{Fleet: b.Fleet, Rate: rate, AtOnce: atOnce, ViewDelay: delay, Replicas: replicas}
-						if n != len(b.Fleet) {
-							p.Fleet = lineup.Scale(b.Fleet, n)
+						for _, model := range or(s.Models, asked(b)) {
+							p := Point{Fleet: b.Fleet, Rate: rate, AtOnce: atOnce, ViewDelay: delay, Replicas: replicas, Model: model}
+							if n != len(b.Fleet) {
+								p.Fleet = lineup.Scale(b.Fleet, n)
+							}
+							runs = append(runs, s.at(p, point, bounds)...)
+							point++
 						}
-						runs = append(runs, s.at(p, point, bounds)...)
-						point++
 					}
 				}
 			}
@@ -111,11 +118,22 @@ func (s Sweep) Runs() (runs []*Run) {
 	return runs
 }
 
+// asked is the model that requests of a run ask for.
+func asked(c sim.Config) string {
+	if c.Models == nil {
+		return ""
+	}
+	return c.Models.Ask
+}
+
 // at lists the runs of a point. Runs with the same arrivals share their bounds; sessions from a file come when they can, so there the rate
 // says nothing.
 func (s Sweep) at(p Point, number int, bounds map[string]*shared) (runs []*Run) {
 	c := s.Base
 	c.Fleet, c.Rate, c.AtOnce, c.ViewDelay, c.Replicas = p.Fleet, p.Rate, p.AtOnce, p.ViewDelay, p.Replicas
+	if c.Models != nil {
+		c.Models = &sim.Models{Options: c.Models.Options, Ask: p.Model}
+	}
 	for seed := range max(1, s.Seeds) {
 		same := fmt.Sprint(number, seed)
 		if s.Base.Trace.Sessions && !s.Base.Trace.Synthetic() {
@@ -136,7 +154,7 @@ func (s Sweep) at(p Point, number int, bounds map[string]*shared) (runs []*Run) 
 
 // NewRun is a replay beside any sweep, without bounds.
 func NewRun(point int, c sim.Config) *Run {
-	r := &Run{Point: point, At: Point{Fleet: c.Fleet, Rate: c.Rate, AtOnce: c.AtOnce, ViewDelay: c.ViewDelay, Replicas: c.Replicas}, Config: c}
+	r := &Run{Point: point, At: Point{Fleet: c.Fleet, Rate: c.Rate, AtOnce: c.AtOnce, ViewDelay: c.ViewDelay, Replicas: c.Replicas, Model: asked(c)}, Config: c}
 	r.Config.Progress = func(now time.Duration) { r.now.Store(int64(now)) }
 	return r
 }
