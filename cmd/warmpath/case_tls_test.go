@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/certs"
+	"github.com/warmpath/warmpath/internal/checkup"
 	"github.com/warmpath/warmpath/internal/config"
 )
 
@@ -351,5 +352,31 @@ func TestTwoKindsOfTrustAtOneAddressAreRefused(t *testing.T) {
 	}
 	if err == nil || !strings.Contains(err.Error(), "workers.b.tls") {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestDoctorTellsByWhatAWorkerIsReached(t *testing.T) {
+	p := newPaper(t)
+	w := newSecureWorker(t, p.server("worker", false), nil)
+	at := func(want int, flags ...string) checkup.Check {
+		t.Helper()
+		found := doctor(t, want, append([]string{"--worker", w.url, "--no-requests", "--events", "off"}, flags...)...)
+		for _, c := range found.Workers[0].Checks {
+			if c.Part == "transport" {
+				return c
+			}
+		}
+		t.Fatalf("nothing is said of the transport: %+v", found)
+		return checkup.Check{}
+	}
+	if c := at(exitRuntime); c.Level != checkup.Broken || !strings.Contains(c.Found, "worker_tls.ca") {
+		t.Errorf("an unknown root: %+v", c)
+	}
+	if c := at(exitOK, "--worker-ca", p.ca); c.Level != checkup.Partly || !strings.Contains(c.Found, "TLS 1.3, certificate until 20") || !strings.Contains(c.Gain, "new certificate") {
+		t.Errorf("a certificate that is about to end: %+v", c) // an hour from now
+	}
+	p.sign("worker", "worker", true, 90*24*time.Hour)
+	if c := at(exitOK, "--worker-ca", p.ca); c.Level != checkup.Full || c.Gain != "" {
+		t.Errorf("a good one: %+v", c)
 	}
 }

@@ -115,6 +115,7 @@ func runDoctor(cmd *cobra.Command, f doctorFlags) error {
 	}
 	reports := checkup.All(cmd.Context(), workers, o)
 	addExact(cmd.Context(), c, s, reports)
+	addTransport(cmd.Context(), c, s, reports)
 	for _, text := range unservedFiles(c.Exact.Tokenizers, served(reports)) {
 		fmt.Fprintln(cmd.ErrOrStderr(), text)
 	}

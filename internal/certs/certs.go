@@ -224,7 +224,27 @@ func (s *Store) DialTLS(ctx context.Context, network, address string) (net.Conn,
 		c = t.config.Load()
 	}
 	s.mu.Unlock()
-	return (&tls.Dialer{Config: c}).DialContext(ctx, network, address)
+	conn, err := (&tls.Dialer{Config: c}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, hinted(err)
+	}
+	return conn, nil
+}
+
+// hinted adds which setting a handshake failed for.
+func hinted(err error) error {
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var plain tls.RecordHeaderError
+	switch {
+	case errors.As(err, &unknown):
+		return fmt.Errorf("%w (settings worker_tls.ca, tls.ca of the worker)", err)
+	case errors.As(err, &name):
+		return fmt.Errorf("%w (setting tls.server_name of the worker)", err)
+	case errors.As(err, &plain):
+		return fmt.Errorf("%w (the worker speaks no TLS there: its URL should begin with http://)", err)
+	}
+	return err
 }
 
 // Certificates are those that are shown to clients and workers, by file.

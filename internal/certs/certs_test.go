@@ -249,7 +249,7 @@ func TestWorkersAreTrustedByWhatIsSaidOfTheirAddress(t *testing.T) {
 		}
 		return forget
 	}
-	if got := ask(plain); !strings.Contains(got, "unknown authority") {
+	if got := ask(plain); !strings.Contains(got, "unknown authority") || !strings.Contains(got, "worker_tls.ca") {
 		t.Errorf("by the system's roots: %s", got)
 	}
 	forget := trust(plain, WorkerFiles{CA: ca})
@@ -279,7 +279,7 @@ func TestWorkersAreTrustedByWhatIsSaidOfTheirAddress(t *testing.T) {
 		t.Errorf("by the roots of all: %s", got)
 	}
 	nameless := serve("nameless", false, "elsewhere.internal")
-	if got := ask(nameless); !strings.Contains(got, "127.0.0.1") {
+	if got := ask(nameless); !strings.Contains(got, "127.0.0.1") || !strings.Contains(got, "tls.server_name") {
 		t.Errorf("under another name: %s", got)
 	}
 	trust(nameless, WorkerFiles{Insecure: true})
