@@ -251,7 +251,7 @@ func TestHLT07TheWorkersCredentialGoesWithEveryCallAndIsChangedInItsFile(t *test
 			w.detection(out, r)
 		}
 	})
-	rt := start(t, func(c *config.Config) { c.Workers[0].KeyFile = file }, w)
+	rt := start(t, func(c *config.Config) { c.WorkerKeyFile = file }, w) // it has none of its own
 	eventually(t, "the counts to come", func() bool { return rt.state().Workers[0].Telemetry == "fresh" })
 	ask := func(want string) bool {
 		r := rt.post("/v1/chat/completions", chat(want, false), "Authorization", "Bearer of the client")

@@ -105,7 +105,7 @@ func runDoctor(cmd *cobra.Command, f doctorFlags) error {
 	o.InjectUsage, o.Requests, o.Timeout = c.InjectUsage, !f.noRequests, f.timeout
 	var workers []checkup.Worker
 	for i, w := range c.Workers {
-		to, err := s.reach(w, func(string) {})
+		to, err := s.reach(c.Keyed(w), func(string) {})
 		if err != nil {
 			return usageError{err}
 		}

@@ -30,7 +30,7 @@ func rankID(id string, rank int) string { return id + "-dp" + strconv.Itoa(rank)
 
 // addWorker puts a worker into the fleet and starts asking it what it is.
 func (r *router) addWorker(w config.Worker, id, rank string) error {
-	to, err := r.safety.reach(w, func(key string) { r.rekey(id, key) })
+	to, err := r.safety.reach(r.cfg.Keyed(w), func(key string) { r.rekey(id, key) })
 	if err != nil {
 		return err
 	}

@@ -20,29 +20,36 @@ func (c Config) AdminBeyond() bool {
 	return err == nil && !isLoopback(host)
 }
 
+// Keyed is a worker with the credential that is sent to it.
+func (c Config) Keyed(w Worker) Worker {
+	if w.Key == "" && w.KeyFile == "" {
+		w.Key, w.KeyFile = c.WorkerKey, c.WorkerKeyFile
+	}
+	return w
+}
+
 // access holds what protects the ports and the workers.
 func (v *verdict) access(c Config) {
-	files := func(at, key, message string) {
-		if message != "" {
+	files := func(at string, check func() (key, message string)) {
+		if key, message := check(); message != "" {
 			v.wrong(at+"."+key, "%s", message)
 		}
 	}
-	for at, f := range map[string]certs.ServerFiles{"tls": c.TLS, "admin_tls": c.AdminTLS} {
-		key, message := f.Check()
-		files(at, key, message)
-	}
-	key, message := c.WorkerTLS.Check()
-	files("worker_tls", key, message)
+	files("tls", c.TLS.Check)
+	files("admin_tls", c.AdminTLS.Check)
+	files("worker_tls", c.WorkerTLS.Check)
 	for i, w := range c.Workers {
 		at := "workers[" + strconv.Itoa(i) + "]"
-		key, message := w.TLS.Check()
-		files(at+".tls", key, message)
+		files(at+".tls", w.TLS.Check)
 		if u, err := url.Parse(w.URL); w.TLS != (certs.WorkerFiles{}) && err == nil && u.Scheme == "http" {
 			v.wrong(at+".tls", "is set, and http://%s is not reached over TLS; write https:// or take it out", u.Host)
 		}
 		if w.Key != "" && w.KeyFile != "" {
 			v.wrong(at+".key_file", "stands beside key; write one of them")
 		}
+	}
+	if c.WorkerKey != "" && c.WorkerKeyFile != "" {
+		v.wrong("worker_key_file", "stands beside worker_key; write one of them")
 	}
 	for _, p := range c.Access.Check() {
 		v.wrong("admin_access."+p.Key, "%s", p.Message)

@@ -20,6 +20,7 @@ admin_access:
     - {name: ci, role: operate, env: CI_TOKEN}
   hosts: [router.internal]
 worker_tls: {ca: fleet.pem}
+worker_key_file: fleet.credential
 isolate: tenant
 workers:
   - {url: https://a, key_file: a.credential, tls: {ca: x.pem, cert: r.pem, key: r.key, server_name: gpu-1}}
@@ -46,6 +47,9 @@ func TestWhatProtectsPortsAndWorkersArrives(t *testing.T) {
 	if got.WorkerTLS.CA != "fleet.pem" || got.Isolate != IsolateTenant || got.Workers[0].KeyFile != "a.credential" || !got.Workers[1].TLS.Insecure ||
 		got.Workers[0].TLS != (certs.WorkerFiles{CA: "x.pem", Cert: "r.pem", Key: "r.key", ServerName: "gpu-1"}) {
 		t.Errorf("%+v %v %+v", got.WorkerTLS, got.Isolate, got.Workers)
+	}
+	if own, general := got.Keyed(got.Workers[0]), got.Keyed(got.Workers[1]); own.KeyFile != "a.credential" || general.KeyFile != "fleet.credential" || got.Workers[1].KeyFile != "" {
+		t.Errorf("credentials in %s and %s", own.KeyFile, general.KeyFile)
 	}
 	again, err := Parse("printed.yaml", []byte(Print(got)), env(nil))
 	if err != nil || !reflect.DeepEqual(got.Access, again.Access) || !reflect.DeepEqual(got.Workers, again.Workers) {
@@ -82,6 +86,7 @@ func TestWhatCannotProtectIsRefusedWithItsPlaceAndReason(t *testing.T) {
 		{"worker_tls: {ca: a, insecure_skip_verify: true}", "w.yaml:1: worker_tls.insecure_skip_verify: takes any certificate"},
 		{"workers:\n- {url: http://a, tls: {ca: x}}", "w.yaml:2: workers[0].tls: is set, and http://a is not reached over TLS"},
 		{"workers:\n- {url: https://a, key: k, key_file: f}", "w.yaml:2: workers[0].key_file: stands beside key"},
+		{"worker_key: a\nworker_key_file: b", "w.yaml:2: worker_key_file: stands beside worker_key"},
 		{"isolate: tenants", `w.yaml:1: isolate: "tenants" is not known; did you mean tenant?`},
 		{"admin_access: {tokens: [{name: a, role: read}]}", "w.yaml:1: admin_access.tokens[0]: needs one of digest, env and file, and has 0"},
 		{"admin_access: {tokens: [{name: a, role: read, env: A, file: B}]}", "w.yaml:1: admin_access.tokens[0]: needs one of digest, env and file, and has 2"},

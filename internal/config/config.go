@@ -43,6 +43,8 @@ type Config struct {
 	Access         guard.Access      `yaml:"admin_access" doc:"Who may use the admin port. It is not opened beyond this machine unless this says to whom."`
 	Workers        []Worker          `yaml:"workers" doc:"The engines, each a URL or a mapping. Empty: this machine's usual ports are probed."`
 	Discovery      Discovery         `yaml:"discovery" doc:"Where further workers are found (docs/DISCOVERY.md)."`
+	WorkerKey      Secret            `yaml:"worker_key" doc:"Credential of workers that have none of their own, those that are found included: whoever can have a worker found is sent it. Empty: the client's own passes."`
+	WorkerKeyFile  string            `yaml:"worker_key_file" doc:"File of that credential, in place of worker_key; it is read again when it changes."`
 	WorkerTLS      certs.WorkerFiles `yaml:"worker_tls" doc:"How https workers are reached that have no tls of their own."`
 	Isolate        string            `yaml:"isolate" enum:"none,tenant" doc:"tenant: tenants share no cached prefixes, so that none can tell from how fast an answer begins what another has asked (docs/SECURITY.md). Each gets a cache salt of its own, here and in engines that know one. It costs the hits that they would have had on each other's prompts."`
 	Policy         string            `yaml:"policy" doc:"How a worker is chosen."`
