@@ -149,9 +149,10 @@ type Queue struct {
 
 	linesGrown, holdsGrown grown
 
-	counts  []Counts // by class
-	overdue []*Item  // timed out, and not told to the owner yet
-	turn    []*line  // reused from one Pop to the next
+	counts  []Counts      // by class
+	overdue []*Item       // timed out, and not told to the owner yet
+	turn    []*line       // reused from one Pop to the next,
+	full    [][kinds]bool // and so is this
 	seq     uint64
 	taken   uint64    // how many were
 	swept   time.Time // when lines were last looked at for old age

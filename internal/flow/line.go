@@ -236,17 +236,17 @@ func (b *band) starves(now time.Time, after time.Duration) bool {
 }
 
 // first is the item of the line that goes next: of a class that starved and is owed some time, else of the most urgent that has any.
-func (l *line) first(now time.Time, full *[kinds]bool, o *Options) *Item {
+func (l *line) first(now time.Time, full [][kinds]bool, o *Options) *Item {
 	for i := 1; i < len(l.bands); i++ {
 		b := &l.bands[i]
 		if b.credit > 0 && b.starves(now, o.AgeAfter) {
-			if it := b.first(full); it != nil {
+			if it := b.first(&full[i]); it != nil {
 				return it
 			}
 		}
 	}
 	for i := range l.bands {
-		if it := l.bands[i].first(full); it != nil {
+		if it := l.bands[i].first(&full[i]); it != nil {
 			return it
 		}
 	}

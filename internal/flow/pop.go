@@ -13,6 +13,7 @@ type Verdict uint8
 const (
 	Placed    Verdict = iota
 	KindFull          // no room for it, and none for others of its line that are as light, or as heavy, as it is
+	ClassFull         // the same, but only for others of its class and those below: those above may find room where it does not
 	LineFull          // no room for anybody in its line
 	QueueFull         // nor for anybody else: nothing more is tried
 )
@@ -23,22 +24,31 @@ const agedEvery = 20
 
 // Pop places the next item: place is called with one after the other, in the order in which they deserve to go, until it has placed one,
 // which is then taken, charged to its tenant and returned; nil when none could be. place reserves what the item needs and may not call the
-// queue; it is called at most twice for each line. Those whose time is up are passed over and come from Expire.
+// queue; it is called at most twice for each class of a line. Those whose time is up are passed over and come from Expire.
 func (q *Queue) Pop(now time.Time, place func(*Item) Verdict) *Item {
 	q.sweep(now)
 	for _, l := range q.turns(now) {
-		var full [kinds]bool
-		for it := l.first(now, &full, &q.o); it != nil; it = l.first(now, &full, &q.o) {
+		full := slices.Grow(q.full[:0], len(l.bands))[:len(l.bands)]
+		clear(full)
+		q.full = full
+		for it := l.first(now, full, &q.o); it != nil; it = l.first(now, full, &q.o) {
+			from, kind := 0, it.kind()
 			switch place(it) {
 			case Placed:
 				q.take(now, l, it)
 				return it
 			case KindFull:
-				full[it.kind()] = true
+			case ClassFull:
+				from = q.classOf(it)
 			case LineFull:
-				full = [kinds]bool{true, true}
+				for i := range full {
+					full[i][1-kind] = true
+				}
 			default:
 				return nil
+			}
+			for i := from; i < len(full); i++ {
+				full[i][kind] = true
 			}
 		}
 	}

@@ -55,6 +55,11 @@ func (q *Queue) NextUrgent() (next time.Time, some bool) {
 	return next, some
 }
 
+// Preempts says that there are classes below an item's whose work may give way to it.
+func (q *Queue) Preempts(it *Item) bool {
+	return slices.ContainsFunc(q.o.Classes[q.classOf(it)+1:], func(c Class) bool { return c.Preemptible })
+}
+
 // MayGiveWay says that a taken item may be taken back for the sake of one of a class above its own: it is of a preemptible class, and was
 // not taken back as often as may be.
 func (q *Queue) MayGiveWay(it *Item) bool {

@@ -174,3 +174,46 @@ func TestBatchWorkIsTakenBackAndFinishedExactlyOnce(t *testing.T) {
 		t.Errorf("%.3f s wasted, %.3f s counted", wasted, s.WastedSeconds)
 	}
 }
+
+func TestAClassThatIsOwedATurnAndHasNoRoomHoldsUpNobodyAbove(t *testing.T) {
+	q, now := queue(t, roomy()), time.Unix(1e9, 0)
+	push := func(class int, heavy bool) *Item {
+		it := &Item{Line: "m", Class: class, Seconds: 1, Heavy: heavy}
+		if err := q.Push(now, it, 0); err != nil {
+			t.Fatal(err)
+		}
+		return it
+	}
+	batch, heavy := push(2, false), push(2, true)
+	now = now.Add(time.Minute)
+	urgent := push(0, false)
+	push(1, false)
+	batch.band.credit = 10
+	for _, c := range []struct {
+		verdict Verdict
+		asked   []*Item // in their order, where none has room
+	}{
+		{ClassFull, []*Item{batch, heavy, urgent}},
+		{KindFull, []*Item{batch, heavy}},
+		{LineFull, []*Item{batch}},
+		{QueueFull, []*Item{batch}},
+	} {
+		var asked []*Item
+		q.Pop(now, func(it *Item) Verdict {
+			asked = append(asked, it)
+			return c.verdict
+		})
+		if !slices.Equal(asked, c.asked) {
+			t.Errorf("verdict %d: %d were asked, want %d", c.verdict, len(asked), len(c.asked))
+		}
+	}
+	got := q.Pop(now, func(it *Item) Verdict {
+		if it.Class == 2 {
+			return ClassFull
+		}
+		return Placed
+	})
+	if got != urgent {
+		t.Errorf("%+v was placed, want the most urgent", got)
+	}
+}

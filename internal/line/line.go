@@ -214,7 +214,7 @@ func (l *Line) Next(now time.Time) *Entry {
 // stand tells a request's scheduler how it stands to others.
 func (l *Line) stand(now time.Time, e *Entry, waited bool) {
 	it, r := &e.Item, e.Request
-	r.MayWait, r.Waited, r.Heavy, r.Yields = true, waited, it.Heavy, l.Yields(now, it)
+	r.MayWait, r.Waited, r.Heavy, r.Yields, r.AtOnce = true, waited, it.Heavy, l.Yields(now, it), len(l.running) > 0 && l.Preempts(it)
 	r.Overdue = waited && now.Sub(it.Pushed()).Seconds() > it.Prefill
 }
 
@@ -233,6 +233,8 @@ func (l *Line) try(now time.Time, e *Entry) flow.Verdict {
 		return flow.LineFull
 	case !errors.As(err, &full):
 		return flow.Placed
+	case e.Request.Yields:
+		return flow.ClassFull
 	case e.Item.Heavy:
 		return flow.KindFull
 	}

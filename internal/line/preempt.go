@@ -203,8 +203,7 @@ func (t toll) before(o toll) bool {
 	return cmp.Or(cmp.Compare(o.class, t.class), cmp.Compare(t.wasted, o.wasted)) < 0
 }
 
-// enough is as few of a worker's runs, the first ones rather than the later, as make room there for an entry, and a slot in which it begins
-// at once: it would wait in the engine behind what waits there. nil: all of them do not.
+// enough is as few of a worker's runs, the first ones rather than the later, as make room there for an entry; nil: all of them do not.
 func (l *Line) enough(now time.Time, e *Entry, w *fleet.Worker, runs []flow.Run) (set []*Entry, t toll) {
 	for i := 0; i < len(runs) && len(set) < soughtRuns; i++ {
 		if one := entryOf(&runs[i]); one.Course.Reservation().Worker() == w {
@@ -212,7 +211,7 @@ func (l *Line) enough(now time.Time, e *Entry, w *fleet.Worker, runs []flow.Run)
 		}
 	}
 	room := func(without []*Entry) (is bool) {
-		l.aside(now, without, func() { is = slotsFree(now, w) > 0 && l.Sight.Room(e) })
+		l.aside(now, without, func() { is = l.Sight.Room(e) })
 		return is
 	}
 	if !room(set) {

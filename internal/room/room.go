@@ -49,6 +49,8 @@ type Ask struct {
 	OutputTokens   float64 // expected
 	// Yields: others who would go before it might come at any moment.
 	Yields bool
+	// AtOnce: it takes a slot that is free and none in the engine's queue, because here work would give way to it, and there nothing does.
+	AtOnce bool
 }
 
 // Has says whether a worker has room, as far as one request alone is concerned.
@@ -58,7 +60,7 @@ func (l *Limits) Has(now time.Time, w *fleet.Worker, load *fleet.Load, k cost.Co
 	}
 	slots := float64(w.SlotsMax())
 	spare := max(slotsSpareMin, slotsSpare*slots)
-	if a.Yields {
+	if a.Yields || a.AtOnce {
 		spare = 0
 	}
 	if slots > 0 && inFlight >= slots+spare {

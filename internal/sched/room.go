@@ -98,7 +98,7 @@ func (s *Scheduler) makeRoom(now time.Time, req *Request, output float64) bool {
 	free := 0
 	for i := range s.cands {
 		if c := &s.cands[i]; c.out == in {
-			ask := room.Ask{Uncached: c.uncached, PrefillSeconds: c.booking, OutputTokens: output, Yields: req.Yields}
+			ask := room.Ask{Uncached: c.uncached, PrefillSeconds: c.booking, OutputTokens: output, Yields: req.Yields, AtOnce: req.AtOnce}
 			c.full = req.Heavy && c.load.HeavyPrefills >= lanes || !s.room.Has(now, c.worker, &c.load, c.k, c.inFlight, &ask)
 			if !c.full {
 				free++

@@ -70,6 +70,7 @@ type Request struct {
 	Waited       bool                     // it has waited for room, and goes where that is
 	Heavy        bool                     // its prefill is out of all proportion: it takes one of few lanes
 	Overdue      bool                     // it has waited for longer than its prefill takes
+	AtOnce       bool                     // it is not put behind others in an engine, see room.Ask
 	Yields       bool                     // it leaves room to others who would go before it, see room.Ask
 }
 
