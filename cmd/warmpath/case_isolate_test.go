@@ -147,3 +147,39 @@ func TestSEC_03_AnEngineWithSaltsReusesNothingOfAnotherTenant(t *testing.T) {
 		}
 	}
 }
+
+func TestConversationsThatTenantsCallAlikeAreNotOne(t *testing.T) {
+	ways := map[string][]string{"by header": {"X-Session-Id", "conversation-1"}, "by field": nil}
+	for name, headers := range ways {
+		w := make([]*worker, 8)
+		for i := range w {
+			w[i] = newWorker(t, nil)
+		}
+		rt := start(t, func(c *config.Config) {
+			keyed(t, "")(c)
+			c.Policy = "session-hash"
+		}, w...)
+		apartSometimes := false
+		for session := range 12 {
+			of := map[string]string{}
+			for _, key := range []string{searchKey, agentsKey, searchKey, agentsKey} {
+				more, shown := "", shows(key)
+				if headers != nil {
+					shown = append(shown, headers[0], fmt.Sprint(headers[1], session))
+				} else {
+					more = fmt.Sprintf(`,"prompt_cache_key":"conversation-%d"`, session)
+				}
+				r := rt.post("/v1/chat/completions", asks("m", "hello", more), shown...)
+				chosen := r.header.Get("X-Warmpath-Worker")
+				if r.status != http.StatusOK || of[key] != "" && of[key] != chosen {
+					t.Errorf("%s: a conversation went to %s and then to %s: %d", name, of[key], chosen, r.status)
+				}
+				of[key] = chosen
+			}
+			apartSometimes = apartSometimes || of[searchKey] != of[agentsKey]
+		}
+		if !apartSometimes { // by chance once in 8^12
+			t.Errorf("%s: tenants' conversations of the same name always go the same way", name)
+		}
+	}
+}

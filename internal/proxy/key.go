@@ -74,11 +74,12 @@ func (x *exchange) onlyModel() error {
 
 // hint is what the client calls the session; "" nothing.
 func (x *exchange) hint() string {
-	if s := x.in.Get(headerSession); s != "" {
+	s := x.in.Get(headerSession)
+	if s == "" && (x.o.SessionsByUser || x.req.Session != x.req.User) {
+		s = x.req.Session
+	}
+	if s == "" || x.guest.Tenant == "" {
 		return s
 	}
-	if s := x.req.Session; x.o.SessionsByUser || s != x.req.User {
-		return s
-	}
-	return ""
+	return x.guest.Tenant + "\x00" + s // tenants may call theirs alike
 }
