@@ -82,6 +82,8 @@ type want struct {
 	stream bool
 	usage  bool   // of a stream: asked for
 	model  string // the one that was asked for
+	prompt int    // tokens, as the answer tells
+	cached int    // of these
 }
 
 // answer is all that a worker says to an ask. tag names the attempt.
@@ -100,15 +102,15 @@ func (a ask) whole(w want, tag string) string {
 	for k := range a.words {
 		text.WriteString(a.word(tag, k))
 	}
-	usage := fmt.Sprintf(`"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d,"prompt_tokens_details":{"cached_tokens":0}}`, a.prompt, a.words, a.prompt+a.words)
+	usage := fmt.Sprintf(`"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d,"prompt_tokens_details":{"cached_tokens":%d}}`, w.prompt, a.words, w.prompt+a.words, w.cached)
 	switch w.api {
 	case completions:
 		return fmt.Sprintf(`{"id":"cmpl-%s","object":"text_completion","model":%q,"choices":[{"index":0,"text":%q,"finish_reason":"stop"}],%s}`, tag, w.model, text.String(), usage)
 	case messages:
 		return fmt.Sprintf(`{"id":"msg_%s","type":"message","role":"assistant","model":%q,"content":[{"type":"text","text":%q}],"stop_reason":"end_turn","usage":{"input_tokens":%d,"output_tokens":%d}}`,
-			tag, w.model, text.String(), a.prompt, a.words)
+			tag, w.model, text.String(), w.prompt, a.words)
 	case embeddings:
-		return fmt.Sprintf(`{"object":"list","model":%q,"data":[{"object":"embedding","index":0,"embedding":[%d]}],"note":%q,"usage":{"prompt_tokens":%d,"total_tokens":%d}}`, w.model, a.id, text.String(), a.prompt, a.prompt)
+		return fmt.Sprintf(`{"object":"list","model":%q,"data":[{"object":"embedding","index":0,"embedding":[%d]}],"note":%q,"usage":{"prompt_tokens":%d,"total_tokens":%d}}`, w.model, a.id, text.String(), w.prompt, w.prompt)
 	}
 	return fmt.Sprintf(`{"id":"chatcmpl-%s","object":"chat.completion","model":%q,"choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":"stop"}],%s}`, tag, w.model, text.String(), usage)
 }
@@ -128,7 +130,7 @@ func (a ask) chunks(w want, tag string) []piece {
 	}
 	out = append(out, event(`{"index":0,`+fmt.Sprintf(content, "")+`,"finish_reason":"stop"}`, ""))
 	if w.usage {
-		u := event("", fmt.Sprintf(`,"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, a.prompt, a.words, a.prompt+a.words))
+		u := event("", fmt.Sprintf(`,"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d,"prompt_tokens_details":{"cached_tokens":%d}}`, w.prompt, a.words, w.prompt+a.words, w.cached))
 		u.usage = true
 		out = append(out, u)
 	}
@@ -141,7 +143,7 @@ func (a ask) messageEvents(w want, tag string) []piece {
 		return piece{text: fmt.Sprintf("event: %s\ndata: {\"type\":%q%s}\n\n", name, name, rest)}
 	}
 	out := []piece{
-		event("message_start", fmt.Sprintf(`,"message":{"id":"msg_%s","type":"message","role":"assistant","model":%q,"content":[],"usage":{"input_tokens":%d,"output_tokens":1}}`, tag, w.model, a.prompt)),
+		event("message_start", fmt.Sprintf(`,"message":{"id":"msg_%s","type":"message","role":"assistant","model":%q,"content":[],"usage":{"input_tokens":%d,"output_tokens":1}}`, tag, w.model, w.prompt)),
 		event("content_block_start", `,"index":0,"content_block":{"type":"text","text":""}`),
 	}
 	for k := range a.words {

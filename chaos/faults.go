@@ -111,7 +111,9 @@ func draw(rng *rand.Rand, at time.Duration) fault {
 		f.action = kills
 	case n < 24:
 		f.action = freezes
-	case n < 50:
+	case n < 30:
+		f.action, f.mode, f.worker = turns, eventModes[f.worker%len(eventModes)], targets-1-n%2
+	case n < 52:
 		f.action, f.mode = turns, bad
 	case n < 80:
 		f.action, f.mode = turns, good

@@ -16,7 +16,7 @@ import (
 // member is one worker of the fleet over all its lives.
 type member struct {
 	name, key, models string
-	port              int
+	port, events      int // events is 0 where it tells nothing of its cache
 
 	mu    sync.Mutex
 	life  int
@@ -47,7 +47,7 @@ func (m *member) start(heard func(note)) error {
 		return err
 	}
 	m.life++
-	cmd := exec.Command(self, "worker", m.name, fmt.Sprint(m.life), fmt.Sprint(m.port), m.key, m.models)
+	cmd := exec.Command(self, "worker", m.name, fmt.Sprint(m.life), fmt.Sprint(m.port), m.key, m.models, fmt.Sprint(m.events))
 	cmd.Env = append(os.Environ(), workerMark+"=1")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()

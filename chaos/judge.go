@@ -248,5 +248,5 @@ func (j *judge) repeated(res *result, tries []*attempt) string {
 
 // wanted is the form in which the worker was asked.
 func (a *attempt) wanted() want {
-	return want{api: a.API, stream: a.Stream, usage: a.Usage, model: a.Model}
+	return want{api: a.API, stream: a.Stream, usage: a.Usage, model: a.Model, prompt: a.Prompt, cached: a.Cached}
 }

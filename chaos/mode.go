@@ -41,7 +41,7 @@ const (
 	blind    mode = "blind"    // answers well, but tells nothing of itself
 )
 
-// brokenModes are all of the latter kind, in the order in which the schedule draws them.
+// goodModes and brokenModes are what the schedule draws from.
 var goodModes = []mode{slow, dribble, wrong, twice, noEnd, junk, empty, errFirst, e500, e503, e429, blind, tail}
 var brokenModes = []mode{cut, half, resets, longCL, shortCL, badChunk, garbled, hugeHead, interim, closes, deaf}
 

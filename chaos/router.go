@@ -63,7 +63,7 @@ func (r *router) configure(extra string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "listen: %s\nadmin: %s\nstate_dir: %s\npprof: true\ndrain_timeout: 8s\nbody_bytes_max: %d\nindex_bytes_max: 4MiB\n", r.data, r.admin, r.folder, bodyBytesMax)
 	b.WriteString("timeouts: {connect: 500ms, header: 3s, idle_gap: 3s, client: 3s}\nejection: {first: 500ms, max: 2s}\ntelemetry: {interval: 300ms, timeout: 500ms, stale_after: 1s}\n")
-	b.WriteString("exact: {events: \"off\"}\nworkers:\n")
+	b.WriteString("exact: {index_bytes_max: 4MiB, tokens_in_flight_max: 8}\nworkers:\n")
 	for i, w := range r.workers {
 		if !r.inFile(i) {
 			b.WriteString("  - " + w.entry(i))
@@ -249,6 +249,7 @@ type size struct {
 	goroutines, files float64
 	heap, resident    float64 // bytes; the heap after a collection
 	inFlight, waiting float64 // sums of the metrics
+	events, troubles  float64 // messages of cache events, and what went wrong with them
 }
 
 func (r *router) size() (s size, err error) {
@@ -261,7 +262,8 @@ func (r *router) size() (s size, err error) {
 	}
 	s.at = time.Now()
 	into := map[string]*float64{"go_goroutines": &s.goroutines, "process_open_fds": &s.files, "go_memstats_heap_alloc_bytes": &s.heap, "process_resident_memory_bytes": &s.resident,
-		"warmpath_worker_inflight_requests": &s.inFlight, "warmpath_queue_waiting_requests": &s.waiting}
+		"warmpath_worker_inflight_requests": &s.inFlight, "warmpath_queue_waiting_requests": &s.waiting,
+		"warmpath_events_messages_total": &s.events, "warmpath_events_troubles_total": &s.troubles}
 	for line := range strings.SplitSeq(string(text), "\n") {
 		name, value, _ := strings.Cut(line, " ")
 		if at := strings.LastIndexByte(line, ' '); at > 0 {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -52,9 +53,9 @@ func (s sabotage) in(root string) ([]byte, error) {
 
 // module is the folder of the module that the working directory is in.
 func module() (string, error) {
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("go list -m: %w; the router is built from the module's source, run this within it or give --router", err)
+		return "", fmt.Errorf("go list -m: %w: %s; the router is built from the module's source, run this within it or give --router", err, bytes.TrimSpace(out))
 	}
 	return strings.TrimSpace(string(out)), nil
 }

@@ -10,7 +10,7 @@ import (
 
 // answer says what the mode has it say, and reports whether all of it was written.
 func (e *engine) answer(w http.ResponseWriter, r *http.Request, a ask, n note) bool {
-	asked := want{api: n.API, stream: n.Stream, usage: n.Usage, model: n.Model}
+	asked := want{api: n.API, stream: n.Stream, usage: n.Usage, model: n.Model, prompt: n.Prompt, cached: n.Cached}
 	s := n.Mode.says(a, asked, n.Tag)
 	late := time.Duration(a.first) * time.Microsecond
 	if n.Mode == slow {

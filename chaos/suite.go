@@ -122,7 +122,13 @@ func (s *suite) begin() error {
 		if err != nil {
 			return err
 		}
-		s.workers = append(s.workers, &member{name: workerName(i), key: "key-of-" + workerName(i), models: strings.Join(served[i], ","), port: port})
+		events := 0
+		if served[i][0] == beta {
+			if events, err = freePort(); err != nil {
+				return err
+			}
+		}
+		s.workers = append(s.workers, &member{name: workerName(i), key: "key-of-" + workerName(i), models: strings.Join(served[i], ","), port: port, events: events})
 		if err := s.workers[i].start(s.judge.hear); err != nil {
 			return err
 		}

@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // weigh says what a request came to, or what is wrong with that. j.mu is held.
@@ -112,6 +114,8 @@ func (j *judge) answer(res *result, tries []*attempt) (verdict, string) {
 	switch {
 	case !res.connected:
 		return "", fmt.Sprintf("no connection: %v", res.err)
+	case res.status == 0 && res.r.kind == ancient && touched && errors.Is(res.err, syscall.ECONNRESET):
+		return broken, "" // which may overtake what came before it
 	case res.status == 0:
 		return "", fmt.Sprintf("no answer: %v", res.err)
 	case res.status != http.StatusOK:
@@ -121,6 +125,7 @@ func (j *judge) answer(res *result, tries []*attempt) (verdict, string) {
 		return "", "the answer names worker " + named + ", which never got the request"
 	}
 	text, told := res.cutError()
+	whole := res.clean && (res.r.kind != ancient || !told) // by HTTP/1.0 a stream has no end but an event that says so
 	for _, a := range slices.Backward(tries) {
 		s := a.Mode.says(res.r.ask, a.wanted(), a.Tag)
 		view := s.view(res.r.want.usage)
@@ -133,7 +138,7 @@ func (j *judge) answer(res *result, tries []*attempt) (verdict, string) {
 				return "", fmt.Sprintf("the answer looks whole, but worker %s broke it off (%s)", a.worker(), a.Mode)
 			}
 			return right, ""
-		case res.clean || !begins(view, text, told):
+		case whole || !begins(view, text, told):
 			continue
 		}
 		return broken, j.brokenAnswer(res, text, told, s.whole && !touched)

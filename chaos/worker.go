@@ -34,6 +34,8 @@ type note struct {
 	Model  string `json:"model,omitempty"`
 	Bad    string `json:"bad,omitempty"`  // what is wrong with the request
 	Sent   bool   `json:"sent,omitempty"` // of an answer that is over: all of it was written
+	Prompt int    `json:"prompt"`         // its tokens, and
+	Cached int    `json:"cached"`         // how many of them were in the cache, as the answer tells
 }
 
 func (n *note) worker() string {
@@ -51,22 +53,33 @@ type engine struct {
 	count           atomic.Int64
 	running         atomic.Int64
 
+	events   *publisher // nil: it tells nothing of its cache,
+	eventsAt string     // else there
+
 	mu    sync.Mutex
 	mode  mode
 	until time.Time
 	out   *json.Encoder
 }
 
-// runWorker is the worker process: worker NAME LIFE PORT KEY MODELS. Each line of its standard input is a mode and for how many
+// runWorker is the worker process: worker NAME LIFE PORT KEY MODELS EVENTS, the last one a port or 0. Each line of its standard input is a mode and for how many
 // milliseconds it holds; it ends with its input.
 func runWorker(args []string) error {
-	if len(args) != 5 {
-		return errors.New("usage: chaos worker NAME LIFE PORT KEY MODELS")
+	if len(args) != 6 {
+		return errors.New("usage: chaos worker NAME LIFE PORT KEY MODELS EVENTS")
 	}
 	e := &engine{name: args[0], life: args[1], key: args[3], models: strings.Split(args[4], ","), mode: well, out: json.NewEncoder(os.Stdout)}
 	l, err := listenSoon("127.0.0.1:" + args[2])
 	if err != nil {
 		return err
+	}
+	if args[5] != "0" {
+		events, err := listenSoon("127.0.0.1:" + args[5])
+		if err != nil {
+			return err
+		}
+		e.events, e.eventsAt = &publisher{now: e.now, held: map[uint64]bool{}, listens: map[net.Conn]bool{}}, "tcp://127.0.0.1:"+args[5]
+		go e.events.serve(events)
 	}
 	e.tell(note{Tag: e.tag(0), ID: ready})
 	server := http.Server{Handler: e, ErrorLog: log.New(io.Discard, "", 0)}
@@ -117,7 +130,11 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a := apiOf(r.URL.Path)
-	if a < 0 && r.UserAgent() == "warmpath" { // what it asks on its own account is in no API of the suite
+	if r.URL.Path == "/tokenize" && e.events != nil {
+		tokenize(w, r)
+		return
+	}
+	if r.UserAgent() == "warmpath" { // the router's own questions are not for answers of the suite
 		http.NotFound(w, r)
 		return
 	}
@@ -129,11 +146,22 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n.Tag, n.Mode, n.API = e.tag(e.count.Add(1)), e.now(), a
 	e.running.Add(1)
 	defer e.running.Add(-1)
-	e.tell(n)
 	asked, _ := readAsk(plain(r, body))
+	e.remember(&n, asked, plain(r, body))
+	e.tell(n)
 	n.Sent = e.answer(w, r, asked, n)
 	n.Over = true
 	e.tell(n)
+}
+
+// remember has the cache take a prompt, and notes what the answer is to tell of that.
+func (e *engine) remember(n *note, a ask, body []byte) {
+	n.Prompt = a.prompt
+	if e.events == nil || n.API != chat && n.API != completions {
+		return
+	}
+	tokens := tokensOf(body)
+	n.Prompt, n.Cached = len(tokens), e.events.take(tokens)
 }
 
 // tellOfItself is what vLLM tells of itself: models, version, metrics.
@@ -146,13 +174,19 @@ func (e *engine) tellOfItself(w http.ResponseWriter, r *http.Request) {
 	case "/v1/models":
 		var list []string
 		for _, m := range e.models {
-			list = append(list, fmt.Sprintf(`{"id":%q,"object":"model","owned_by":"vllm","max_model_len":2000000}`, m))
+			list = append(list, fmt.Sprintf(`{"id":%q,"object":"model","owned_by":"vllm","max_model_len":%d}`, m, contextMax))
 		}
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"object":"list","data":[%s]}`, strings.Join(list, ","))
 	case "/version":
 		fmt.Fprint(w, `{"version":"0.11.0"}`)
 	case "/health":
+	case "/kv_event_sources":
+		if e.events == nil {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprintf(w, `[{"kind":"zmq","endpoint":%q}]`, e.eventsAt)
 	case "/metrics":
 		fmt.Fprintf(w, "vllm:num_requests_running %d\nvllm:num_requests_waiting 0\nvllm:kv_cache_usage_perc 0.1\n"+
 			"vllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"200000\"} 1\n", e.running.Load())

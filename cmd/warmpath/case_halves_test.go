@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestAWorkerThatBreaksHalfAnEventLeavesAnErrorEventThatCanBeRead(t *testing.T) {
@@ -49,5 +51,38 @@ func TestAShortAnswerThatBreaksBeforeAnythingOfItLeftIsAnErrorAnswer(t *testing.
 		if r.status != http.StatusBadGateway || r.err != nil || !strings.Contains(r.body, `"error"`) || !strings.Contains(r.body, "w1") {
 			t.Errorf("%s: %d %v %q", name, r.status, r.err, r.body)
 		}
+	}
+}
+
+// askRaw sends a request head and body as they are and reads all that comes until the connection ends.
+func askRaw(t *testing.T, rt *testRouter, request string) (string, error) {
+	t.Helper()
+	c, err := net.Dial("tcp", rt.dataAt.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(time.Minute))
+	io.WriteString(c, request)
+	got, err := io.ReadAll(c)
+	return string(got), err
+}
+
+func TestABrokenAnswerLooksBrokenToClientsOfEveryVersion(t *testing.T) {
+	broken := func(c *call) {
+		conn := c.raw()
+		defer conn.Close()
+		fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"id\"\r\nzz\r\n")
+	}
+	rt := start(t, nil, newWorker(t, broken))
+	body := chat("old", false)
+	head := "POST /v1/chat/completions HTTP/%s\r\nHost: h\r\nContent-Type: application/json\r\n%s\r\n\r\n%s"
+	got, err := askRaw(t, rt, fmt.Sprintf(head, "1.0", fmt.Sprintf("Content-Length: %d", len(body)), body))
+	if err == nil && !strings.Contains(got, " 502 ") {
+		t.Errorf("HTTP/1.0: a broken answer ends like a whole one: %q", got)
+	}
+	got, err = askRaw(t, rt, fmt.Sprintf(head, "1.1", "Transfer-Encoding: chunked", fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)))
+	if err != nil || !strings.HasPrefix(got, "HTTP/1.1 ") || strings.HasSuffix(got, "0\r\n\r\n") {
+		t.Errorf("HTTP/1.1 in chunks: %v %q", err, got)
 	}
 }

@@ -30,6 +30,7 @@ type members struct {
 	roster *roster.Roster[config.Worker]
 	held   map[string]bool             // workers that an operator drains, by id in the fleet
 	bad    map[string][]roster.Refusal // workers that sources name and that cannot be, by source
+	heard  map[string]bool             // sources whose first set was taken
 	logged map[string]string           // why a worker could not be added, as the log was told, by id
 }
 
@@ -45,7 +46,7 @@ const restlessEvery = 200 * time.Millisecond
 
 func newMembers(r *router) *members {
 	d := r.cfg.Discovery
-	m := &members{r: r, again: make(chan struct{}, 1), held: map[string]bool{}, bad: map[string][]roster.Refusal{}, logged: map[string]string{}}
+	m := &members{r: r, again: make(chan struct{}, 1), held: map[string]bool{}, bad: map[string][]roster.Refusal{}, heard: map[string]bool{}, logged: map[string]string{}}
 	m.registry = discovery.NewRegistry(d.HeartbeatsMissed, d.WorkersMax)
 	m.found = discovery.New(discovery.Options{StaleAfter: d.StaleAfter, WorkersMax: d.WorkersMax, Log: r.log,
 		OnSet: func(name string, set []discovery.Worker) { m.tell(name, m.entries(name, set)) }})
@@ -132,6 +133,7 @@ func (m *members) tell(source string, set []roster.Entry[config.Worker]) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.roster.Tell(source, set)
+	m.heard[source] = true
 	return m.settle()
 }
 

@@ -109,6 +109,8 @@ func startRouter(cfg config.Config, log *slog.Logger) (*router, error) {
 		return nil, err
 	}
 	r.running.Go(func() { r.report("discovery", r.members.Run(r.asking)) })
+	r.members.awaitFirst(firstSetsTime)
+	r.running.Go(func() { r.report("data port", r.data.Serve(over(r.dataAt, r.safety.data))) })
 	return r, nil
 }
 
@@ -168,12 +170,11 @@ func (r *router) wire() error {
 	return err
 }
 
-// serve starts the two servers and telemetry, each in a goroutine that Close waits for.
+// serve starts the admin server and telemetry, each in a goroutine that Close waits for.
 func (r *router) serve() {
 	r.base, r.cut = context.WithCancelCause(context.Background())
 	quiet := slog.NewLogLogger(r.log.Handler(), slog.LevelDebug)
 	r.data = downstream.New(downstream.Options{Handler: r.proxy, Listed: true, Context: r.base, Log: r.log, BodyBytesMax: int64(r.cfg.BodyBytesMax), ConnectionsMax: connectionsMax(workersExpected(r.cfg))})
-	r.running.Go(func() { r.report("data port", r.data.Serve(over(r.dataAt, r.safety.data))) })
 	if r.adminAt != nil {
 		r.admin = &http.Server{Handler: r.guarded, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 3 * time.Minute, ErrorLog: quiet}
 		r.running.Go(func() { r.report("admin port", r.admin.Serve(over(r.adminAt, r.safety.admin))) })

@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -79,6 +80,31 @@ func (d *Download) WriteFields(status int, f header.Fields) {
 
 // TakeBack takes back an answer of which nothing has left, where the server can; the next WriteFields or WriteHeader begins another.
 func (d *Download) TakeBack() bool { return d.ours != nil && d.ours.TakeBack() }
+
+// Break goes before the end of a connection whose answer is not whole, so that its client sees as much. What there is of the answer leaves: a
+// connection that closes without a word looks like one that was never heard. An answer by HTTP/1.0 that tells no length ends with its connection, as
+// a whole one would: it is reset, unless told says that its last bytes speak of the break.
+func (d *Download) Break(r *http.Request, told bool) {
+	if d.ours != nil {
+		return
+	}
+	c := http.NewResponseController(d.ResponseWriter)
+	c.Flush()
+	if r.ProtoAtLeast(1, 1) || told {
+		return
+	}
+	nc, _, err := c.Hijack()
+	if err != nil {
+		return
+	}
+	defer nc.Close()
+	if s, ok := nc.(*tls.Conn); ok {
+		nc = s.NetConn()
+	}
+	if tcp, ok := nc.(interface{ SetLinger(int) error }); ok {
+		tcp.SetLinger(0)
+	}
+}
 
 // FlushError sends what is buffered, within the limit.
 func (d *Download) FlushError() error {

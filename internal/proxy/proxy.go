@@ -224,6 +224,7 @@ func (p *Proxy) end(x *exchange) {
 	}
 	x.settle()
 	if abort {
+		x.down.Break(x.r, x.events)
 		panic(http.ErrAbortHandler) // the server then closes the connection without a clean end
 	}
 	if x.spent {
