@@ -96,6 +96,9 @@ func New(f *fleet.Fleet, x *prefix.Index, b *cost.Book, o *cost.Outputs, r *cost
 	return &Gate{fleet: f, index: x, costs: b, outputs: o, ratio: r, sched: s, dial: dial, now: now, ends: map[*fleet.Worker]*Endpoint{}, usher: usher.New(f, s, o), casts: forecast.New(b, o)}
 }
 
+// rankMark stands in the fleet between a worker's address and its rank, so that ranks behind one address have addresses of their own.
+const rankMark = " rank "
+
 // Add puts a worker into the fleet, unknown until telemetry or traffic tells more.
 func (g *Gate) Add(c Worker) (*fleet.Worker, error) {
 	client, err := upstream.New(c.URL, g.dial)
@@ -106,7 +109,7 @@ func (g *Gate) Add(c Worker) (*fleet.Worker, error) {
 	defer g.mu.Unlock()
 	address := c.URL
 	if c.Rank != "" {
-		address += " rank " + c.Rank
+		address += rankMark + c.Rank
 	}
 	w, err := g.fleet.Add(c.ID, address, g.now())
 	if err != nil {

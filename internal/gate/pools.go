@@ -15,10 +15,19 @@ type Pool = usher.Pool
 // PoolStats is one pool as it stands.
 type PoolStats = usher.PoolStats
 
-// UsePools has requests that come by Enter go to pools of workers. It is called after UseQueue and before the
-// first worker is added.
+// UsePools has requests that come by Enter go to pools of workers; nil: every worker may take every request. It is called after UseQueue.
 func (g *Gate) UsePools(s *pools.Set) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.usePools(s)
+}
+
+// usePools is called with mu held.
+func (g *Gate) usePools(s *pools.Set) {
 	if g.usher.Use(s); g.queue == nil {
+		return
+	}
+	if g.queue.Route = nil; s == nil {
 		return
 	}
 	g.queue.Route = func(now time.Time, e *line.Entry) string {

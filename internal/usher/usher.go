@@ -31,6 +31,7 @@ type Guest struct {
 	BestEffort bool
 
 	steps []pools.Step // the pools that may take it; none: any worker
+	of    *pools.Set   // of the steps
 }
 
 // Ask is the same request for somebody who only asks what would become of it, with memory of its own.
@@ -49,37 +50,62 @@ type Usher struct {
 	fleet   *fleet.Fleet
 	sched   *sched.Scheduler
 	outputs *cost.Outputs
-	set     *pools.Set // nil: every worker may take every request
-	line    *line.Line // nil: nobody waits here
+	set     *pools.Set                 // nil: every worker may take every request
+	line    *line.Line                 // nil: nobody waits here
+	labels  map[*fleet.Worker][]string // of all workers, key=value
 	in      map[*fleet.Worker]pools.Bits
 	counts  []count // by pool, the last of requests for no pool
 }
 
 // New makes an usher without pools.
 func New(f *fleet.Fleet, s *sched.Scheduler, o *cost.Outputs) *Usher {
-	return &Usher{fleet: f, sched: s, outputs: o, in: map[*fleet.Worker]pools.Bits{}}
+	return &Usher{fleet: f, sched: s, outputs: o, labels: map[*fleet.Worker][]string{}, in: map[*fleet.Worker]pools.Bits{}}
 }
 
 // Behind has requests be led behind a line in which they may wait.
 func (u *Usher) Behind(l *line.Line) { u.line = l }
 
-// Use has requests go to pools of workers from now on. It is called before the first worker is admitted.
+// Use has requests go to pools of workers from now on; nil: every worker may take every request. Pools that keep their name keep their
+// counts. Requests that wait are routed anew when they are looked at next.
 func (u *Usher) Use(s *pools.Set) {
-	u.set, u.counts = s, make([]count, len(s.Names())+1)
+	old, counts := u.set, u.counts
+	u.set, u.counts = s, nil
+	clear(u.in)
+	if s == nil {
+		return
+	}
+	u.counts = make([]count, len(s.Names())+1)
+	for i, n := range counts {
+		to := len(u.counts) - 1
+		if i < len(counts)-1 {
+			to = slices.Index(s.Names(), old.Name(i))
+		}
+		if to >= 0 {
+			u.counts[to] = n
+		}
+	}
+	for w, labels := range u.labels {
+		u.in[w] = s.Members(w.ID, labels)
+	}
 }
 
 // Admit notes the pools that a worker is in, by its id and its labels (key=value).
 func (u *Usher) Admit(w *fleet.Worker, labels []string) {
-	if u.set != nil {
+	if u.labels[w] = labels; u.set != nil {
 		u.in[w] = u.set.Members(w.ID, labels)
 	}
 }
 
 // Follow has a worker's next instance be in the pools of the one before it.
-func (u *Usher) Follow(old, next *fleet.Worker) { u.in[next] = u.in[old] }
+func (u *Usher) Follow(old, next *fleet.Worker) {
+	u.labels[next], u.in[next] = u.labels[old], u.in[old]
+}
 
 // Forget drops a worker that is gone.
-func (u *Usher) Forget(w *fleet.Worker) { delete(u.in, w) }
+func (u *Usher) Forget(w *fleet.Worker) {
+	delete(u.labels, w)
+	delete(u.in, w)
+}
 
 // Home is the name of the pool that a request belongs to when load and its own weight are left aside: prefills are heavy, or not, among
 // those of their pool.
@@ -95,7 +121,7 @@ func (u *Usher) Home(g *Guest) string {
 
 // Route works out which pools may take a request. One that has waited is in its line since then.
 func (u *Usher) Route(now time.Time, g *Guest, waiting bool) {
-	g.steps = g.steps[:0]
+	g.steps, g.of = g.steps[:0], u.set
 	if u.set == nil || g.Request.Only != "" {
 		return
 	}
@@ -151,6 +177,9 @@ func takes(worker *fleet.Worker, now time.Time, model string) bool {
 func (u *Usher) Serves(now time.Time, g *Guest, worker *fleet.Worker) bool {
 	if only := g.Request.Only; only != "" && worker.ID != only || !takes(worker, now, g.Request.Model) {
 		return false
+	}
+	if g.of != u.set { // others are in force since
+		u.Route(now, g, true)
 	}
 	return len(g.steps) == 0 || slices.ContainsFunc(g.steps, func(at pools.Step) bool { return at.Pool < 0 || u.in[worker].Has(at.Pool) })
 }
