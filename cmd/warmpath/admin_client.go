@@ -131,3 +131,24 @@ func (a *adminFlags) call(ctx context.Context, method, path string, out any) err
 	}
 	return nil
 }
+
+// refusalError is what an admin port had against a request.
+type refusalError struct {
+	status int
+	text   string
+}
+
+func (e *refusalError) Error() string { return e.text }
+
+func refusedBy(admin string, status int, said []byte) error {
+	var answer struct {
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	text := fmt.Sprintf("%s answered %d: %q; is it a router's admin port (--admin)?", admin, status, said[:min(len(said), answerShownMax)])
+	if json.Unmarshal(said, &answer) == nil && answer.Error.Message != "" {
+		text = fmt.Sprintf("%s answered %d: %s", admin, status, answer.Error.Message)
+	}
+	return &refusalError{status, text}
+}

@@ -16,18 +16,18 @@ import (
 // postedWorker is the body of POST /workers.
 type postedWorker struct {
 	URL         string   `json:"url"`
-	ID          string   `json:"id"`
-	Key         string   `json:"key"`
-	InFlightMax int      `json:"in_flight_max"`
-	Model       string   `json:"model"`
-	Ranks       int      `json:"ranks"`
-	GPUMetrics  string   `json:"gpu_metrics"`
-	GPUs        string   `json:"gpus"`
-	Pool        string   `json:"pool"`
-	Labels      []string `json:"labels"`
-	Events      string   `json:"events"`
-	Replay      string   `json:"replay"`
-	Instance    string   `json:"instance"` // of one that registers itself
+	ID          string   `json:"id,omitempty"`
+	Key         string   `json:"key,omitempty"`
+	InFlightMax int      `json:"in_flight_max,omitempty"`
+	Model       string   `json:"model,omitempty"`
+	Ranks       int      `json:"ranks,omitempty"`
+	GPUMetrics  string   `json:"gpu_metrics,omitempty"`
+	GPUs        string   `json:"gpus,omitempty"`
+	Pool        string   `json:"pool,omitempty"`
+	Labels      []string `json:"labels,omitempty"`
+	Events      string   `json:"events,omitempty"`
+	Replay      string   `json:"replay,omitempty"`
+	Instance    string   `json:"instance,omitempty"` // of one that registers itself
 }
 
 func (p *postedWorker) worker() config.Worker {

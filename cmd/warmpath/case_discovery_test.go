@@ -109,8 +109,8 @@ func TestTMO_04_NobodyWaitsForAWorkerThatDiscoveryTookOut(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "all requests to be on a worker", func() bool {
-		n := 0
+	eventually(t, "all requests to be on a worker, or to wait for one", func() bool {
+		n := rt.state().Queue.Waiting
 		for _, w := range frozen {
 			n += w.count()
 		}

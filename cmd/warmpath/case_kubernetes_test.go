@@ -207,6 +207,22 @@ func TestDSC_02_WhateverAWatchMissesIsKnownSoon(t *testing.T) {
 	rt.awaitSource("kubernetes", func(s sourceState) bool { return !s.Stale && s.Error == "" })
 }
 
+// streamOn opens streams until one is on a worker whose streams go on.
+func (rt *testRouter) streamOn(w *worker) *http.Response {
+	rt.t.Helper()
+	for i := 0; ; i++ {
+		before := w.count()
+		resp, err := rt.open(context.Background(), "/v1/chat/completions", chat(fmt.Sprint("a stream ", i), true))
+		if err != nil || resp.StatusCode != http.StatusOK {
+			rt.t.Fatal(resp, err)
+		}
+		if w.count() > before {
+			return resp
+		}
+		read(resp, nil)
+	}
+}
+
 func TestDSC_04_PortsThatAreTakenAwayGetNothingNewAndEndInPeace(t *testing.T) {
 	c := newCluster(t)
 	one, two, three := newWorker(t, nil), newWorker(t, nil), newWorker(t, nil)
@@ -221,13 +237,8 @@ func TestDSC_04_PortsThatAreTakenAwayGetNothingNewAndEndInPeace(t *testing.T) {
 	rt.finds(one, two)
 	end := make(chan struct{})
 	two.on(hold(end))
-	one.on(func(c *call) { c.json(http.StatusTooManyRequests, `{}`) }) // so that the stream comes to the other
-	resp, err := rt.open(context.Background(), "/v1/chat/completions", chat("a stream", true))
-	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatal(resp, err)
-	}
+	resp := rt.streamOn(two)
 	defer resp.Body.Close()
-	one.on(nil)
 	series := func(w *worker) bool {
 		_, port := where(w)
 		return strings.Contains(read(rt.http.Get(rt.AdminURL()+"/metrics")).body, fmt.Sprintf(`worker="p1:%d"`, port))

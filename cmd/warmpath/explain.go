@@ -185,19 +185,6 @@ func (f *explainFlags) ask(ctx context.Context, stdin io.Reader) (e explanation,
 	return e, nil
 }
 
-// refusedBy says what an admin port had against a request.
-func refusedBy(admin string, status int, said []byte) error {
-	var answer struct {
-		Error struct {
-			Message string `json:"message"`
-		} `json:"error"`
-	}
-	if json.Unmarshal(said, &answer) == nil && answer.Error.Message != "" {
-		return fmt.Errorf("%s answered %d: %s", admin, status, answer.Error.Message)
-	}
-	return fmt.Errorf("%s answered %d: %q; is it a router's admin port (--admin)?", admin, status, said[:min(len(said), answerShownMax)])
-}
-
 // findDecision looks a request up in a decision log, and in the older files that it was rotated to. Of several with the same id the last
 // counts. Broken lines are passed over.
 func findDecision(path, id string) (e explanation, err error) {
