@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -60,19 +59,6 @@ func newMembers(r *router) *members {
 	}
 	m.roster = roster.New(roster.Options[config.Worker]{Linger: d.ForgetAfter, WorkersMax: d.WorkersMax, Setting: "discovery.workers_max", Compare: changed}, append(order, fromThemselves)...)
 	return m
-}
-
-// changed is how a worker's settings changed. Labels are what pools go by, and nothing to a worker itself.
-func changed(was, is config.Worker) roster.Difference {
-	relabelled := !slices.Equal(was.AllLabels(), is.AllLabels())
-	was.Labels, was.Pool, is.Labels, is.Pool = nil, "", nil, ""
-	switch {
-	case !reflect.DeepEqual(was, is):
-		return roster.Other
-	case relabelled:
-		return roster.Relabelled
-	}
-	return roster.Same
 }
 
 // Run follows the sources, and takes the steps that come with time, until ctx ends.

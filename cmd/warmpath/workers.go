@@ -1,11 +1,14 @@
 package main
 
 import (
+	"reflect"
+	"slices"
 	"strconv"
 
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
+	"github.com/warmpath/warmpath/internal/roster"
 	"github.com/warmpath/warmpath/internal/telemetry"
 )
 
@@ -90,4 +93,17 @@ func signalsMissing(c fleet.Counts) []string {
 		}
 	}
 	return names
+}
+
+// changed is how a worker's settings changed. Labels are what pools go by, and nothing to a worker itself.
+func changed(was, is config.Worker) roster.Difference {
+	relabelled := !slices.Equal(was.AllLabels(), is.AllLabels())
+	was.Labels, was.Pool, is.Labels, is.Pool = nil, "", nil, ""
+	switch {
+	case !reflect.DeepEqual(was, is):
+		return roster.Other
+	case relabelled:
+		return roster.Relabelled
+	}
+	return roster.Same
 }
