@@ -54,9 +54,9 @@ const proveLong = `Runs the real router, over real sockets, before simulated eng
   counts    Under 200 requests in flight the router's count of each worker is the worker's own; after 2,000 clients left
             at random moments every count is 0, connections, goroutines, descriptors and memory are back. (one minute)
   queue     Replays in virtual time, with the queue as it is by default. Prompts of 100,000 tokens among chats; two tenants of
-            unlike appetite; one and a half times what the fleet carries; a pool for long prompts. Held to: times to the first
+            unlike appetite; one and a half times what the fleet carries; batch jobs that fill it; a pool for long prompts. Held to: times to the first
             token and gaps beside the heavy jobs, the quiet tenant or the top class alone, or the workers without pools, shares of
-            engine time, Retry-After, recovery, overflow to another pool and back.                    (two minutes)
+            engine time, Retry-After, recovery, waits before batch work gives way, overflow and back.                   (two minutes)
   cost      Replays in virtual time of coding agents (--agents; without it they are made up) and of three unlike tenants, costs learned
             on the way. Held to: expected prefill seconds off by at most 10 % of the real ones at the median; 45 to 55 % of the answers no
             longer than their P50 and 85 to 95 % than their P90; and so each tenant and size of prompts.             (half a minute)

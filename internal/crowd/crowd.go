@@ -1,4 +1,5 @@
-// Package crowd holds the queue to its promises by replays in virtual time: heavy jobs among chats, tenants of unlike appetite, overload, pools.
+// Package crowd holds the queue to its promises by replays in virtual time: heavy jobs among chats, tenants of unlike appetite, overload,
+// batch work that gives way, pools.
 // Scenes are seeded, so that the same queue gives the same figures.
 //
 //	err := crowd.Show(ctx, usual, seed, func(v crowd.Verdict) { fmt.Println(v.Pass, v.Case, v.Figures) })
@@ -37,7 +38,7 @@ type show struct {
 // Show plays all scenes under a queue, and variants of it to compare with, and tells each verdict as soon as it is there.
 func Show(ctx context.Context, usual sim.Queue, seed uint64, that func(Verdict)) error {
 	s := &show{ctx: ctx, usual: usual, seed: seed, that: that}
-	for _, part := range []func() error{s.heavy, s.fair, s.overload, s.pools} {
+	for _, part := range []func() error{s.heavy, s.fair, s.overload, s.preempt, s.pools} {
 		if err := part(); err != nil {
 			return err
 		}

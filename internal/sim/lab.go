@@ -39,7 +39,7 @@ type lab struct {
 // flight is one request on its way.
 type flight struct {
 	request  traces.Request
-	sequence engine.Sequence
+	sequence *engine.Sequence
 	keys     []prefix.Key
 	chain    prefix.Chain
 	session  *session
@@ -245,7 +245,7 @@ func (l *lab) flight(q traces.Request, s *session) *flight {
 	} else {
 		f = new(flight)
 	}
-	*f = flight{request: q, session: s, keys: f.keys[:0]}
+	*f = flight{request: q, session: s, sequence: f.sequence, keys: f.keys[:0]}
 	return f
 }
 
@@ -308,8 +308,11 @@ func (l *lab) submit(f *flight) {
 		f.router.sched.Reseed(x.Seed)
 	}
 	l.placed++
-	f.sequence = engine.Sequence{PromptTokens: q.Prompt, OutputTokens: q.Output, Keys: f.keys, Owner: f}
-	if err := w.core.Submit(&f.sequence, l.now); err != nil {
+	if f.sequence == nil {
+		f.sequence = new(engine.Sequence)
+	}
+	*f.sequence = engine.Sequence{PromptTokens: q.Prompt, OutputTokens: q.Output, Keys: f.keys, Owner: f}
+	if err := w.core.Submit(f.sequence, l.now); err != nil {
 		f.router.failed(f)
 		l.refuse(f, nil)
 		return
@@ -356,6 +359,9 @@ func (l *lab) settle(w *worker) {
 	}
 	for _, e := range out {
 		f := e.Sequence.Owner.(*flight)
+		if e.First && f.want.Streamed || e.Finished {
+			f.router.keep(f)
+		}
 		if e.First {
 			l.notify(noticeFirst, f)
 		}
@@ -366,13 +372,18 @@ func (l *lab) settle(w *worker) {
 	w.begin(l.now)
 }
 
-// leave takes a finished request out of its worker.
-func (l *lab) leave(w *worker, f *flight) {
+// drop takes a request out of a worker's.
+func (w *worker) drop(f *flight) {
 	last := len(w.flights) - 1
 	w.flights[f.atWorker] = w.flights[last]
 	w.flights[f.atWorker].atWorker = f.atWorker
 	w.flights[last] = nil
 	w.flights = w.flights[:last]
+}
+
+// leave takes a finished request out of its worker.
+func (l *lab) leave(w *worker, f *flight) {
+	w.drop(f)
 	l.result.finished(l, f, w.number)
 	l.over(f, false)
 	l.notify(noticeEnd, f)

@@ -28,6 +28,8 @@ type Queue struct {
 type Share struct {
 	Class  string
 	Weight float64
+	// Whole has its answers come in one piece at their end, and not as streams.
+	Whole bool
 }
 
 // classOf is a class' place among all; the last one for a class that there is not, as in flow.
@@ -59,6 +61,7 @@ func (r *router) openLine(q *Queue) error {
 	if err != nil {
 		return fmt.Errorf("the queue: %w", err)
 	}
+	l.Sight = r.sight()
 	r.usher.Behind(l)
 	r.line, r.shed = l, rand.New(rand.NewPCG(r.lab.config.Seed+uint64(r.number)<<32, 0x73686564))
 	return nil
@@ -98,7 +101,7 @@ func (r *router) admit(f *flight) (waits bool, err error) {
 		return false, err
 	}
 	r.stand(f)
-	g.Among = r.usher.Home(g)
+	g.Among, g.Course = r.usher.Home(g), &f.course
 	waits, err = r.line.Enter(now, &g.Entry, r.shed.Float64())
 	r.arm()
 	return waits, err
@@ -119,6 +122,7 @@ func (r *router) pump() {
 			l.submit(f)
 		}
 	}
+	r.preempt(now)
 	for e := r.line.Late(now); e != nil; e = r.line.Late(now) {
 		l.refuse(e.Owner.(*flight), e.Err)
 	}
@@ -130,7 +134,7 @@ const turnEvery = time.Second
 
 // arm looks at those who wait again when the next one's time is up, as long as somebody waits.
 func (r *router) arm() {
-	due, some := r.line.NextExpiry()
+	due, some := r.line.Due()
 	if !some || r.armed {
 		return
 	}

@@ -30,6 +30,9 @@ type Result struct {
 	PromptTokens, CachedTokens, GeneratedTokens int64
 	// PrefilledTokens were computed, again after a preemption too.
 	PrefilledTokens, Preemptions, Evictions int64
+	// Preempted is how often work gave way to more urgent requests, and WastedSeconds the engine time spent on it until then, as routers reckon.
+	Preempted     int
+	WastedSeconds float64
 	// Waited is request-seconds of all requests that were placed, up to the end of the run. Chosen is the worker that took the request
 	// of Config.Force.
 	Waited time.Duration
@@ -116,8 +119,11 @@ func (r *Result) decided(l *lab, d *sched.Decision) {
 
 // finished takes in a request that got its last token.
 func (r *Result) finished(l *lab, f *flight, worker int) {
-	s := &f.sequence
+	s := f.sequence
 	ttft, e2e, tpot := s.FirstToken-f.came, s.Finished-f.came, time.Duration(0)
+	if !f.want.Streamed {
+		ttft = e2e // the client sees nothing before
+	}
 	r.Finished++
 	r.Served[worker]++
 	r.Held[worker] += e2e
@@ -176,6 +182,7 @@ func (r *Result) sample(workers []*worker) {
 }
 
 func (r *Result) close(l *lab) {
+	r.gaveWay(l)
 	for _, w := range l.workers {
 		for _, f := range w.flights {
 			r.Waited += l.now - f.came

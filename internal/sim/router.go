@@ -119,7 +119,7 @@ func (r *router) ask(f *flight) {
 	q, request := &f.request, &f.want
 	*request = sched.Request{
 		Model: modelName, Tenant: q.Tenant, Chain: f.chain, Bytes: q.Prompt * promptBytes, PromptTokens: q.Prompt,
-		SessionKey: q.Session, Streamed: true, Generates: q.Output > 0,
+		SessionKey: q.Session, Streamed: !r.whole(f), Generates: q.Output > 0,
 	}
 	if r.index == nil {
 		request.Held = r.cached(f)
@@ -131,17 +131,9 @@ func (r *router) ask(f *flight) {
 
 // reserve chooses a worker for a request and reserves there.
 func (r *router) reserve(f *flight) (*sched.Decision, error) {
-	if f.waits {
-		if r.lab.config.ViewDelay == 0 {
-			r.catchUp()
-		}
-		if r.index == nil {
-			f.want.Held = r.cached(f) // it may be another's by now
-		}
-	}
 	now := at(r.lab.now)
 	if f.waits {
-		r.usher.Route(now, &f.guest, true)
+		r.lookAgain(now, f)
 	}
 	var d sched.Decision
 	var reservation *fleet.Reservation
@@ -160,6 +152,17 @@ func (r *router) reserve(f *flight) (*sched.Decision, error) {
 	return &d, nil
 }
 
+// lookAgain works out anew what may have changed while a request waited.
+func (r *router) lookAgain(now time.Time, f *flight) {
+	if r.lab.config.ViewDelay == 0 {
+		r.catchUp()
+	}
+	if r.index == nil {
+		f.want.Held = r.cached(f) // it may be another's by now
+	}
+	r.usher.Route(now, &f.guest, true)
+}
+
 // catchUp tells the fleet of the tokens that were generated since the last request came: what streams would have told by now.
 func (r *router) catchUp() {
 	for _, w := range r.lab.workers {
@@ -171,7 +174,7 @@ func (r *router) catchUp() {
 }
 
 func (f *flight) tell(r *router, ahead int) {
-	if f.router != r || f.sequence.Generated == 0 {
+	if f.router != r || f.sequence.Generated == 0 || !f.want.Streamed {
 		return
 	}
 	if n := f.sequence.Generated + ahead; n > f.told {
@@ -223,20 +226,25 @@ func common(a, b []prefix.Key) int {
 }
 
 func (r *router) firstToken(f *flight) {
+	if !f.want.Streamed {
+		return // nobody sees it
+	}
 	r.sched.FirstToken(&f.course, at(f.sequence.FirstToken))
 	r.ripe = true
 }
 
 // ended releases and learns, as the router does when an answer is complete.
 func (r *router) ended(f *flight) {
-	s := &f.sequence
+	s := f.sequence
 	end := at(s.Finished)
 	r.sched.Release(&f.course, f.chain, end, fleet.Succeeded, true)
 	lesson := sched.Lesson{
-		Model: f.want.Model, Tenant: f.request.Tenant, Chain: f.chain, Streamed: true, Whole: true, PromptTokens: s.PromptTokens, Counted: true,
+		Model: f.want.Model, Tenant: f.request.Tenant, Chain: f.chain, Streamed: f.want.Streamed, Whole: true, PromptTokens: s.PromptTokens, Counted: true,
 		CachedTokens: s.CachedTokens, Reported: true, Generated: s.Generated, FirstToken: at(s.FirstToken), Ended: end,
 	}
-	if !r.lab.config.Known {
+	if !f.want.Streamed {
+		lesson.FirstToken = end // of a whole reply nothing is seen before it is there
+	} else if !r.lab.config.Known {
 		r.gaps = f.worker.steps.gaps(r.gaps[:0], s.FirstToken, s.Finished, gapsMax)
 		lesson.Gaps = r.gaps
 	}

@@ -13,6 +13,7 @@ type Tenant struct {
 	Name           string
 	Class          string // in the queue; "" without one
 	Came, Finished int
+	Preempted      int // times that its work gave way to a more urgent request
 	// TTFT and E2E count from when a request came, the wait in the queue included; ITL is of every gap between two tokens.
 	TTFT, E2E, ITL Distribution
 	// Seconds of engine time that it took, by the second in which it did: its prefills at their first token, its tokens as they came, and of
@@ -105,7 +106,7 @@ func (r *Result) account(l *lab, w *worker) {
 	}
 	k, second := &w.profile.Constants, int(l.now/time.Second)
 	for _, f := range w.flights {
-		s := &f.sequence
+		s := f.sequence
 		n := s.Generated - f.counted
 		if n <= 0 || f.tenant == nil {
 			continue
