@@ -158,6 +158,7 @@ func (d *Desk) Choose(p *Pick, q Question) error {
 	defer d.mu.Unlock()
 	c, err := d.chooser.Load().Choose(*a, look, d.rows)
 	if err != nil {
+		d.rows = nil // they are the error's, which is read when others choose
 		return err
 	}
 	d.rows, p.choice, p.Model = c.Rows, c, c.Model

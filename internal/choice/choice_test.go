@@ -47,6 +47,31 @@ func cheapAndDear() models.Options {
 		{Model: "cheap", Price: cost.Price{Input: 1}}, {Model: "dear", Price: cost.Price{Input: 1.01}}}}}}
 }
 
+func TestWhyNobodyCanTakeARequestIsNotChangedByThoseAfterIt(t *testing.T) {
+	o := cheapAndDear()
+	for i := range o.Models[0].Candidates {
+		o.Models[0].Candidates[i].ContextMax = 1000
+	}
+	d := desk(t, o, "cheap", "dear")
+	var fits, long, other Pick
+	if err := d.Choose(&fits, question("chat", "s", 100)); err != nil { // whose rows are the memory of those that come
+		t.Fatal(err)
+	}
+	err := d.Choose(&long, question("chat", "l", 5000))
+	if err == nil {
+		t.Fatal("it does not fit")
+	}
+	before := err.Error()
+	again := d.Choose(&other, question("chat", "o", 70_000))
+	if err.Error() != before || again == nil || again.Error() == before || !strings.Contains(before, "5001 tokens") {
+		t.Errorf("%s\nbecame %s", before, err)
+	}
+	d.Choose(&fits, question("chat", "s", 100))
+	if _, kind := Refusal(err); kind != llmapi.KindContext || err.Error() != before {
+		t.Errorf("%s\nbecame %s, %s", before, err, kind)
+	}
+}
+
 func TestAConversationStaysWithTheModelThatServedItAndReasonsAreTold(t *testing.T) {
 	d := desk(t, cheapAndDear(), "cheap", "dear")
 	var first Pick
