@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/header"
@@ -45,11 +46,17 @@ type Options struct {
 
 // Desk admits. Only New makes a usable one.
 type Desk struct {
-	o     Options
-	class int // of Options.Class
+	o     Options // but for what the rules have
+	rules atomic.Pointer[rules]
 
 	mu   sync.Mutex // guards book
 	book *tenant.Book
+}
+
+// rules are what Use changes.
+type rules struct {
+	class        int // of Options.Class
+	bodyPriority string
 }
 
 // Guest is one request at the desk. Its memory serves the next one.
@@ -72,17 +79,45 @@ var ErrModel = errors.New("no worker serves the model")
 
 // New makes a desk.
 func New(o Options) (*Desk, error) {
-	d := &Desk{o: o, class: slices.Index(o.Classes, o.Class)}
-	if d.class < 0 {
-		return nil, fmt.Errorf("there is no class %q; there are: %s (setting queue.class)", o.Class, strings.Join(o.Classes, ", "))
+	r, err := o.check()
+	if err != nil {
+		return nil, err
 	}
+	d := &Desk{o: o}
+	d.rules.Store(r)
 	if o.Tenants != nil {
-		if err := o.Tenants.CheckClasses(o.Classes); err != nil {
-			return nil, err
-		}
 		d.book = tenant.NewBook(o.Tenants)
 	}
 	return d, nil
+}
+
+func (o *Options) check() (*rules, error) {
+	r := &rules{slices.Index(o.Classes, o.Class), o.BodyPriority}
+	if r.class < 0 {
+		return nil, fmt.Errorf("there is no class %q; there are: %s (setting queue.class)", o.Class, strings.Join(o.Classes, ", "))
+	}
+	if o.Tenants != nil {
+		return r, o.Tenants.CheckClasses(o.Classes)
+	}
+	return r, nil
+}
+
+// Use takes other Options from now on, in all but Classes and the header of tenants; on an error the old ones stay. What was used stays with
+// the tenants' names. A desk that asked nobody before cannot begin to, nor cease.
+func (d *Desk) Use(now time.Time, o Options) error {
+	o.Classes = d.o.Classes
+	r, err := o.check()
+	if err != nil {
+		return err
+	}
+	if (o.Tenants != nil) != (d.book != nil) {
+		return errors.New("whether clients are asked for a key changes with a restart only (settings tenants.file, tenants.keys_env)")
+	}
+	d.rules.Store(r)
+	if o.Tenants == nil {
+		return nil
+	}
+	return d.Replace(now, o.Tenants)
 }
 
 // Replace takes another table of tenants. What was used stays with their names. It fails for a desk that asked nobody before.
@@ -107,7 +142,7 @@ func (d *Desk) Enter(now time.Time, in header.Fields, g *Guest) error {
 }
 
 func (d *Desk) enter(now time.Time, in header.Fields, g *Guest) error {
-	*g = Guest{Class: d.class, Weight: 1, asked: in.Get(HeaderClass) != ""}
+	*g = Guest{Class: d.rules.Load().class, Weight: 1, asked: in.Get(HeaderClass) != ""}
 	var err error
 	if text := in.Get(HeaderTimeout); text != "" {
 		if g.Timeout, err = timeout(text); err != nil {
@@ -120,7 +155,7 @@ func (d *Desk) enter(now time.Time, in header.Fields, g *Guest) error {
 			g.Tenant = t[:min(len(t), d.o.TenantsBytesMax)]
 		}
 		// Without keys anybody may ask for a less urgent class, and nobody for a more urgent one.
-		if i := slices.Index(d.o.Classes, in.Get(HeaderClass)); i > d.class {
+		if i := slices.Index(d.o.Classes, in.Get(HeaderClass)); i > g.Class {
 			g.Class = i
 		}
 		return nil

@@ -137,3 +137,21 @@ func TestClassesThatAreNotThereAreRefused(t *testing.T) {
 		t.Error("a class that is not there is taken for the usual one")
 	}
 }
+
+func TestOtherOptionsHoldFromTheNextRequestOnAndBadOnesChangeNothing(t *testing.T) {
+	d := desk(t, "")
+	o := d.o
+	o.Class, o.BodyPriority = "batch", PriorityRefuse
+	if err := d.Use(now, o); err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []Options{{Class: "none"}, {Class: "standard", Tenants: keyed(t).o.Tenants}} {
+		if err := d.Use(now, bad); err == nil || !strings.Contains(err.Error(), "setting") {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+	var g Guest
+	if err := d.Enter(now, nil, &g); err != nil || g.ClassName != "batch" || d.Ask(&g, Priority{Said: true, Level: -1}) == nil {
+		t.Errorf("%v, %+v", err, g)
+	}
+}

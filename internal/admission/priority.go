@@ -38,7 +38,7 @@ func (e *PriorityError) Error() string {
 
 // Ask gives a guest the class that its body asks for, if it may have it. What its header asked for goes before. The error is a *PriorityError.
 func (d *Desk) Ask(g *Guest, p Priority) error {
-	if !p.Said || d.o.BodyPriority == PriorityOff || g.asked {
+	if !p.Said || d.rules.Load().bodyPriority == PriorityOff || g.asked {
 		return nil
 	}
 	usual := g.Class
@@ -48,7 +48,7 @@ func (d *Desk) Ask(g *Guest, p Priority) error {
 		class, text = min(max(0, usual+min(max(-last, p.Level), last)), last), fmt.Sprint(p.Level)
 	}
 	if class < 0 || !d.may(g, class) {
-		if d.o.BodyPriority == PriorityRefuse {
+		if d.rules.Load().bodyPriority == PriorityRefuse {
 			return &PriorityError{asked: text, may: d.classesOf(g), known: class >= 0}
 		}
 		if class < 0 || p.Class != "" {
@@ -87,4 +87,4 @@ func sign(n int) int {
 }
 
 // Level is how a guest's class stands to the router's usual one, in vLLM's sense: 0 the same, below 0 more urgent.
-func (d *Desk) Level(g *Guest) int { return g.Class - d.class }
+func (d *Desk) Level(g *Guest) int { return g.Class - d.rules.Load().class }

@@ -59,7 +59,7 @@ func TestABodysPriorityHoldsAsFarAsItsSenderMayHaveTheClass(t *testing.T) {
 			if c.with == "a key" {
 				d = keyed(t)
 			}
-			d.o.BodyPriority = rule
+			d.rules.Store(&rules{d.rules.Load().class, rule})
 			if got := asks(t, d, c.h, c.p); got != want && (rule != PriorityOff || got != "standard") {
 				t.Errorf("%s, %v, %+v, rule %q: %s, want %s", c.with, c.h, c.p, rule, got, want)
 			}
@@ -69,7 +69,8 @@ func TestABodysPriorityHoldsAsFarAsItsSenderMayHaveTheClass(t *testing.T) {
 
 func TestAPriorityThatGoesTooFarComesAsNearAsItMay(t *testing.T) {
 	d := desk(t, "")
-	d.o.Classes, d.class = []string{"a", "b", "c", "d"}, 2
+	d.o.Classes = []string{"a", "b", "c", "d"}
+	d.rules.Store(&rules{class: 2})
 	if got := asks(t, d, nil, Priority{Said: true, Level: -5}); got != "c" {
 		t.Errorf("without a key: %s", got)
 	}
