@@ -372,15 +372,6 @@ func (l *lab) settle(w *worker) {
 	w.begin(l.now)
 }
 
-// drop takes a request out of a worker's.
-func (w *worker) drop(f *flight) {
-	last := len(w.flights) - 1
-	w.flights[f.atWorker] = w.flights[last]
-	w.flights[f.atWorker].atWorker = f.atWorker
-	w.flights[last] = nil
-	w.flights = w.flights[:last]
-}
-
 // leave takes a finished request out of its worker.
 func (l *lab) leave(w *worker, f *flight) {
 	w.drop(f)

@@ -63,6 +63,15 @@ func (l *lab) abort(f *flight) {
 	}
 }
 
+// drop takes a request out of a worker's.
+func (w *worker) drop(f *flight) {
+	last := len(w.flights) - 1
+	w.flights[f.atWorker] = w.flights[last]
+	w.flights[f.atWorker].atWorker = f.atWorker
+	w.flights[last] = nil
+	w.flights = w.flights[:last]
+}
+
 // gaveWay sums up what gave way at a run's end.
 func (r *Result) gaveWay(l *lab) {
 	for _, one := range l.routers {
