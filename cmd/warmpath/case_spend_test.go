@@ -230,3 +230,13 @@ func TestALimitOfMoneyWithoutPricesIsRefusedAtStart(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestAModelWithoutAPriceIsToldWhereMoneyIsALimit(t *testing.T) {
+	for limit, want := range map[string]int{"    spend_per_day: 5\n": 1, "": 0} {
+		w, more := newWorker(t, nil, "m", "free"), newWorker(t, nil, "free")
+		rt := start(t, priced(t, limit), w, more)
+		if n := strings.Count(rt.log.String(), "a model has no price"); n != want || want > 0 && !strings.Contains(rt.log.String(), "model=free") {
+			t.Errorf("with %q it is told %d times", limit, n)
+		}
+	}
+}

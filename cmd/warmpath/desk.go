@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/admission"
+	"github.com/warmpath/warmpath/internal/cost"
+	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/models"
 	"github.com/warmpath/warmpath/internal/tenant"
 )
@@ -95,6 +97,20 @@ func parseTenants(file string, text []byte, prices models.Prices) (*tenant.Table
 		}
 	}
 	return table, nil
+}
+
+// unpricedMax bounds the models without a price that the log has told of.
+const unpricedMax = 1000
+
+// tellUnpriced tells once of models that cost nothing where money is a tenant's limit. It is called with changes held.
+func (r *router) tellUnpriced(all []fleet.Model) {
+	prices := models.PricesOf(r.cfg.ModelOptions())
+	for _, m := range all {
+		if prices.Of(m.ID) == (cost.Price{}) && !r.unpriced[m.ID] && len(r.unpriced) < unpricedMax && r.desk.Spends() {
+			r.unpriced[m.ID] = true
+			r.log.Warn("a model has no price: what it is asked counts nothing towards tenants' spend_per_day (setting prices)", "model", m.ID)
+		}
+	}
 }
 
 func (r *router) closeListeners() {

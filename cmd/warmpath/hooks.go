@@ -210,6 +210,7 @@ func (r *router) collect(s *metrics.State) {
 func (r *router) onInfo(t telemetry.Target, i fleet.Info) {
 	r.changes.Lock()
 	defer r.changes.Unlock()
+	r.tellUnpriced(i.Models)
 	for _, m := range i.Models {
 		r.metrics.KnowModel(m.ID)
 		for _, alias := range m.Aliases {

@@ -63,6 +63,7 @@ type router struct {
 	running    sync.WaitGroup
 	changes    sync.Mutex               // held while a worker comes, goes or restarts, so that fleet, telemetry and metrics change together; taken before any other lock
 	configured map[string]config.Worker // what each worker was added as, by id; guarded by changes
+	unpriced   map[string]bool          // models without a price that the log has told of; guarded by changes
 	reached    map[string]reached       // and how it is reached
 	stopOnce   sync.Once
 }
@@ -79,7 +80,7 @@ func startRouter(cfg config.Config, log *slog.Logger) (*router, error) {
 	if err != nil { // a container with a read-only root has no folder of its own, and can do without
 		log.Warn("the installation's secret lives as long as this process: block numbers and fingerprints will differ after a restart", "error", err)
 	}
-	r := &router{cfg: cfg, log: log, secret: secret, seed: prefix.NewSeed(secret), started: time.Now(), configured: map[string]config.Worker{}, reached: map[string]reached{}}
+	r := &router{cfg: cfg, log: log, secret: secret, seed: prefix.NewSeed(secret), started: time.Now(), configured: map[string]config.Worker{}, unpriced: map[string]bool{}, reached: map[string]reached{}}
 	if cfg.DecisionLog.File != "" {
 		r.decisions, err = declog.Create(declog.Options{Path: cfg.DecisionLog.File, FileBytesMax: int64(cfg.DecisionLog.BytesMax), FilesMax: cfg.DecisionLog.FilesMax, Log: log})
 		if err != nil {

@@ -291,5 +291,16 @@ func (d *Desk) Means(now time.Time, g *Guest) (tierMin int, left float64, limite
 	return g.who.TierMin, money.Units(), limited
 }
 
+// Spends says whether money is anybody's limit.
+func (d *Desk) Spends() bool {
+	if d.book == nil {
+		return false
+	}
+	d.mu.Lock()
+	t := d.book.Table()
+	d.mu.Unlock()
+	return t.Spends()
+}
+
 // Limited says whether what the request costs is held against its tenant's limit.
 func (g *Guest) Limited() bool { return g.who != nil && g.who.Limits.SpendPerDay > 0 }

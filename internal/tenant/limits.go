@@ -69,6 +69,9 @@ func (b *Book) Replace(now time.Time, t *Table) {
 	b.order = slices.DeleteFunc(b.order, func(a *account) bool { return b.accounts[a.name] == nil })
 }
 
+// Table is the one in force.
+func (b *Book) Table() *Table { return b.table }
+
 // Find tells whose key it is, as Table.Find does.
 func (b *Book) Find(now time.Time, key string) (*Tenant, error) { return b.table.Find(now, key) }
 

@@ -101,6 +101,16 @@ func (t *Table) Tenants() []*Tenant {
 	return all
 }
 
+// Spends says whether money is anybody's limit.
+func (t *Table) Spends() bool {
+	for _, one := range t.tenants {
+		if one.Limits.SpendPerDay > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Anonymous is who asks without a key; nil: nobody may.
 func (t *Table) Anonymous() *Tenant { return t.anonymous }
 
