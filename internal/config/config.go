@@ -36,16 +36,16 @@ import (
 
 // Config is the whole configuration. A Config made by Default or Load is complete: no field needs a further default.
 type Config struct {
-	Listen         string            `yaml:"listen" doc:"Address of the data port. Exposing it beyond this machine is a decision: write 0.0.0.0:8800."`
-	Admin          string            `yaml:"admin" doc:"Address of the admin port (metrics, state, workers). Empty: none."`
-	TLS            certs.ServerFiles `yaml:"tls" doc:"TLS on the data port (docs/SECURITY.md)."`
-	AdminTLS       certs.ServerFiles `yaml:"admin_tls" doc:"TLS on the admin port."`
-	Access         guard.Access      `yaml:"admin_access" doc:"Who may use the admin port. It is not opened beyond this machine unless this says to whom."`
+	Listen         string            `yaml:"listen" change:"restart" doc:"Address of the data port. Exposing it beyond this machine is a decision: write 0.0.0.0:8800."`
+	Admin          string            `yaml:"admin" change:"restart" doc:"Address of the admin port (metrics, state, workers). Empty: none."`
+	TLS            certs.ServerFiles `yaml:"tls" change:"restart" doc:"TLS on the data port (docs/SECURITY.md)."`
+	AdminTLS       certs.ServerFiles `yaml:"admin_tls" change:"restart" doc:"TLS on the admin port."`
+	Access         guard.Access      `yaml:"admin_access" change:"restart" doc:"Who may use the admin port. It is not opened beyond this machine unless this says to whom."`
 	Workers        []Worker          `yaml:"workers" doc:"The engines, each a URL or a mapping. Empty: this machine's usual ports are probed."`
-	Discovery      Discovery         `yaml:"discovery" doc:"Where further workers are found (docs/DISCOVERY.md)."`
+	Discovery      Discovery         `yaml:"discovery" change:"restart" doc:"Where further workers are found (docs/DISCOVERY.md)."`
 	WorkerKey      Secret            `yaml:"worker_key" doc:"Credential of workers that have none of their own, those that are found included: whoever can have a worker found is sent it. Empty: the client's own passes."`
 	WorkerKeyFile  string            `yaml:"worker_key_file" doc:"File of that credential, in place of worker_key; it is read again when it changes."`
-	WorkerTLS      certs.WorkerFiles `yaml:"worker_tls" doc:"How https workers are reached that have no tls of their own."`
+	WorkerTLS      certs.WorkerFiles `yaml:"worker_tls" change:"restart" doc:"How https workers are reached that have no tls of their own."`
 	Isolate        string            `yaml:"isolate" enum:"none,tenant" doc:"tenant: tenants share no cached prefixes, so that none can tell from how fast an answer begins what another has asked (docs/SECURITY.md). Each gets a cache salt of its own, here and in engines that know one. It costs the hits that they would have had on each other's prompts."`
 	Policy         string            `yaml:"policy" doc:"How a worker is chosen."`
 	DrainTimeout   time.Duration     `yaml:"drain_timeout" doc:"How long running requests may go on after SIGTERM before they are cancelled."`
@@ -60,11 +60,11 @@ type Config struct {
 	InjectUsage    bool              `yaml:"inject_usage" doc:"Ask engines for the usage of streams, and withhold the usage event from clients that did not ask for it. The one exception to passing bytes untouched."`
 	ExplainHeaders bool              `yaml:"explain_headers" doc:"Answer with X-Warmpath-Decision. It tells clients what others have cached. Streams do not carry it, because their head leaves before the worker is certain; the decision log has all."`
 	AccessLog      bool              `yaml:"access_log" doc:"Log one line a request."`
-	Pprof          bool              `yaml:"pprof" doc:"Serve Go profiles on the admin port under /debug/pprof/. A profile shows where time goes and costs some of it while it is taken; it holds no request."`
+	Pprof          bool              `yaml:"pprof" change:"restart" doc:"Serve Go profiles on the admin port under /debug/pprof/. A profile shows where time goes and costs some of it while it is taken; it holds no request."`
 	LogLevel       string            `yaml:"log_level" enum:"debug,info,warn,error" doc:"Least level that is logged."`
-	LogFormat      string            `yaml:"log_format" enum:"text,json" doc:"Shape of the log on standard error."`
+	LogFormat      string            `yaml:"log_format" change:"restart" enum:"text,json" doc:"Shape of the log on standard error."`
 	DecisionLog    DecisionLog       `yaml:"decision_log" doc:"One JSON line a request: what was decided, why, and what came of it."`
-	IndexBytesMax  Bytes             `yaml:"index_bytes_max" doc:"Memory for the prefix index; beyond it the oldest entries are forgotten."`
+	IndexBytesMax  Bytes             `yaml:"index_bytes_max" change:"restart" doc:"Memory for the prefix index; beyond it the oldest entries are forgotten."`
 	Queue          Queue             `yaml:"queue" doc:"Waiting for room on a worker: who goes first, and who may wait at all."`
 	Tenants        Tenants           `yaml:"tenants" doc:"Who may use the router, and how much."`
 	Pools          []pools.Pool      `yaml:"pools" doc:"Pools of workers, by name (docs/POOLS.md). A worker may be in several. None: every worker may take every request."`
@@ -76,9 +76,10 @@ type Config struct {
 	Prices         []models.Priced   `yaml:"prices" doc:"What models cost that workers serve (docs/COST.md). None: requests are told in seconds and tokens only."`
 	ValueOfSecond  float64           `yaml:"value_of_second" doc:"Money that one second less until the end of an answer is worth, in the money of the models' prices. 0: only money counts."`
 	Conversations  int               `yaml:"conversations_max" doc:"Conversations whose model is remembered; those used longest ago are forgotten. 0: 100000."`
-	Exact          Exact             `yaml:"exact" doc:"Routing by the model's own tokens and the engines' own cache events, where both can be shown to be right. See docs/EXACT.md."`
-	Telemetry      Telemetry         `yaml:"telemetry" doc:"Asking the engines for their own counts."`
-	StateDir       string            `yaml:"state_dir" doc:"Folder of the installation's secret, which keys the prefix hashes, and of what tenants spent today. Empty: $XDG_STATE_HOME/warmpath, or ~/.local/state/warmpath."`
+	Exact          Exact             `yaml:"exact" change:"restart" doc:"Routing by the model's own tokens and the engines' own cache events, where both can be shown to be right. See docs/EXACT.md."`
+	Telemetry      Telemetry         `yaml:"telemetry" change:"restart" doc:"Asking the engines for their own counts."`
+	WatchConfig    bool              `yaml:"watch_config" doc:"Take up changes of the configuration's own file within two seconds, as after SIGHUP or warmpath reload (docs/RELOAD.md). false: when it is asked for."`
+	StateDir       string            `yaml:"state_dir" change:"restart" doc:"Folder of the installation's secret, which keys the prefix hashes, and of what tenants spent today. Empty: $XDG_STATE_HOME/warmpath, or ~/.local/state/warmpath."`
 	Ejection       Ejection          `yaml:"ejection" doc:"Putting a failing worker out for a while. The last worker standing is never ejected."`
 }
 

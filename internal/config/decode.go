@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/warmpath/warmpath/internal/delta"
 	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/spelling"
 )
@@ -62,7 +63,7 @@ func fieldsOf(t reflect.Type) []field {
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag
 		name, option, _ := strings.Cut(tag.Get("yaml"), ",")
-		f := field{name: name, doc: tag.Get("doc"), min: tag.Get("min"), scalar: option == "scalar", index: i}
+		f := field{name: name, doc: tag.Get("doc") + delta.Note(tag.Get("change")), min: tag.Get("min"), scalar: option == "scalar", index: i}
 		if values := tag.Get("enum"); values != "" {
 			f.enum = strings.Split(values, ",")
 		}

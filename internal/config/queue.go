@@ -11,8 +11,8 @@ import (
 
 // Queue is who waits here for room on a worker.
 type Queue struct {
-	Enabled      bool          `yaml:"enabled" doc:"Requests wait here while every worker that could serve them has enough to do, and not in the engines, where they could be neither put in order nor placed elsewhere. While a worker has room nobody waits. false: engines queue."`
-	Classes      []Class       `yaml:"classes" doc:"Priority classes, the most urgent first. Urgent ones go first; one that has starved gets a share all the same, see age_after."`
+	Enabled      bool          `yaml:"enabled" change:"restart" doc:"Requests wait here while every worker that could serve them has enough to do, and not in the engines, where they could be neither put in order nor placed elsewhere. While a worker has room nobody waits. false: engines queue."`
+	Classes      []Class       `yaml:"classes" change:"entries" doc:"Priority classes, the most urgent first. Urgent ones go first; one that has starved gets a share all the same, see age_after."`
 	Class        string        `yaml:"class" doc:"Class of requests for which nothing else is said. With keys, a tenant's own; without, a client may ask for a less urgent one by X-Warmpath-Class."`
 	RequestsMax  int           `yaml:"requests_max" min:"1" doc:"Requests that wait at one time; beyond it the answer is 503 with Retry-After."`
 	BytesMax     Bytes         `yaml:"bytes_max" min:"64KiB" doc:"Memory of the bodies of those that wait."`
@@ -56,8 +56,8 @@ type Heavy struct {
 
 // Tenants is who may use the router.
 type Tenants struct {
-	File    string `yaml:"file" doc:"File of tenants and the digests of their API keys (docs/TENANTS.md); changes of it are taken up while the router runs. Empty: nobody is asked for a key, and a client's own passes to engines without one of their own."`
-	KeysEnv string `yaml:"keys_env" doc:"Environment variable with tenants and their keys in place of a file: NAME=KEY,NAME=KEY. They have no limits. Read at start. Empty: none."`
+	File    string `yaml:"file" change:"presence" doc:"File of tenants and the digests of their API keys (docs/TENANTS.md); changes of it are taken up while the router runs. Empty: nobody is asked for a key, and a client's own passes to engines without one of their own."`
+	KeysEnv string `yaml:"keys_env" change:"restart" doc:"Environment variable with tenants and their keys in place of a file: NAME=KEY,NAME=KEY. They have no limits. Read at start. Empty: none."`
 }
 
 func defaultQueue() Queue {
