@@ -50,6 +50,28 @@ func TestSHD_02_AWorkerThatLeavesDiscoveryDrainsAndNobodyWaitsForIt(t *testing.T
 	rt.idle()
 }
 
+func TestSHD_02_WhereAllWorkersAreOthersRequestsWaitUntilOneIsKnown(t *testing.T) {
+	w1, w2 := newWorker(t, nil), newWorker(t, nil)
+	w2.onGet(func(out http.ResponseWriter, r *http.Request) {
+		w2.mu.Lock()
+		w2.other = nil // it takes its time the first time that it is asked
+		w2.mu.Unlock()
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-r.Context().Done():
+		}
+		w2.detection(out, r)
+	})
+	l := newList(t, w1)
+	rt := startWith(t, l, nil)
+	rt.finds(w1)
+	h := rt.occupy(w1, 4)
+	l.says(fmt.Sprintf("- %s\n", w2.url)) // whose model nobody knows
+	h.moved(t)
+	h.end(t)
+	rt.loses(w1)
+}
+
 func TestSHD_02_DrainingByHandMovesWhatWaitsAndOutlastsDiscovery(t *testing.T) {
 	w1, w2 := newWorker(t, nil), newWorker(t, nil)
 	l := newList(t, w1)

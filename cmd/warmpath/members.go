@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -30,6 +29,7 @@ type members struct {
 	held   map[string]bool             // workers that an operator drains, by id in the fleet
 	bad    map[string][]roster.Refusal // workers that sources name and that cannot be, by source
 	heard  map[string]bool             // sources whose first set was taken
+	moving map[string]time.Time        // workers that left while nobody else was ready, by id in the fleet, and until when that is waited for
 	logged map[string]string           // why a worker could not be added, as the log was told, by id
 }
 
@@ -45,7 +45,7 @@ const restlessEvery = 200 * time.Millisecond
 
 func newMembers(r *router) *members {
 	d := r.cfg.Discovery
-	m := &members{r: r, again: make(chan struct{}, 1), held: map[string]bool{}, bad: map[string][]roster.Refusal{}, heard: map[string]bool{}, logged: map[string]string{}}
+	m := &members{r: r, again: make(chan struct{}, 1), held: map[string]bool{}, bad: map[string][]roster.Refusal{}, heard: map[string]bool{}, moving: map[string]time.Time{}, logged: map[string]string{}}
 	m.registry = discovery.NewRegistry(d.HeartbeatsMissed, d.WorkersMax)
 	m.found = discovery.New(discovery.Options{StaleAfter: d.StaleAfter, WorkersMax: d.WorkersMax, Log: r.log,
 		OnSet: func(name string, set []discovery.Worker) { m.tell(name, m.entries(name, set)) }})
@@ -130,6 +130,7 @@ func (m *members) settle() (err error) {
 			err = failed
 		}
 	}
+	m.moveOn()
 	if err != nil || m.roster.Restless() {
 		select {
 		case m.again <- struct{}{}:
@@ -158,12 +159,16 @@ func (m *members) take(s roster.Step[config.Worker]) error {
 		m.remove(w)
 	case roster.Drain, roster.Move:
 		for _, id := range fleetIDs(w) {
-			if m.r.gate.Drain(id, s.Do == roster.Move) == nil {
+			if s.Do == roster.Move {
+				m.moving[id] = time.Now().Add(othersTime)
+			}
+			if m.r.gate.Drain(id, false) == nil {
 				log.Info("worker draining", "moves", s.Do == roster.Move)
 			}
 		}
 	case roster.Undrain:
 		for _, id := range fleetIDs(w) {
+			delete(m.moving, id)
 			if !m.held[id] && m.r.gate.Undrain(id) == nil {
 				log.Info("worker takes requests again")
 			}
@@ -177,10 +182,25 @@ func (m *members) take(s roster.Step[config.Worker]) error {
 	return nil
 }
 
+// othersTime is how long requests without an answer stay on a worker that left, where nobody else is ready to take them: all workers may be
+// others now, that are only being asked who they are.
+const othersTime = time.Second
+
+// moveOn has requests placed elsewhere that wait on workers which left. It is called with mu held.
+func (m *members) moveOn() {
+	for id, until := range m.moving {
+		if m.r.gate.Spared(id) || time.Now().After(until) {
+			delete(m.moving, id)
+			_ = m.r.gate.Drain(id, true) // one that is gone has none
+		}
+	}
+}
+
 // remove takes what an entry stands for out of the fleet; ranks may be gone already.
 func (m *members) remove(w config.Worker) {
 	for _, id := range fleetIDs(w) {
 		delete(m.held, id)
+		delete(m.moving, id)
 		_ = m.r.removeWorker(id)
 	}
 }
@@ -251,13 +271,14 @@ func (m *members) dismiss(id string) error {
 	return m.settle()
 }
 
-// drain keeps new requests from a worker until it is taken back, whatever sources say, and returns the ids in the fleet that are meant.
+// drain keeps new requests from a worker until it is taken back, whatever sources say, and returns the ids in the fleet that are meant. move has
+// its requests placed elsewhere that have no answer yet, where somebody else could take them: its engine is well, and will answer them.
 func (m *members) drain(id string, move bool) ([]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	ids := m.of(id)
 	for _, in := range ids {
-		if err := m.r.gate.Drain(in, move); err != nil {
+		if err := m.r.gate.Drain(in, move && m.r.gate.Spared(in)); err != nil {
 			return nil, fmt.Errorf("%w; there are: %s", err, strings.Join(m.ids(), ", "))
 		}
 		m.held[in] = true
@@ -319,60 +340,6 @@ func (m *members) undrain(id string) error {
 	}
 	m.r.log.Info("worker takes requests again", "worker", id)
 	return nil
-}
-
-// standing is how a worker stands, for people.
-type standing struct {
-	source   string
-	draining string // why; "" it is not
-	labels   []string
-}
-
-// standings are those of all workers in the fleet, by id there.
-func (m *members) standings() map[string]standing {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.r.changes.Lock()
-	configured := maps.Clone(m.r.configured)
-	m.r.changes.Unlock()
-	all := make(map[string]standing, len(configured))
-	for id, w := range configured {
-		s, _ := m.roster.Of(w.ID)
-		all[id] = standing{source: s.Source, labels: w.AllLabels(), draining: m.why(s, id)}
-	}
-	return all
-}
-
-// why a worker drains, "" it does not. It is called with mu held.
-func (m *members) why(s roster.Standing, id string) string {
-	switch {
-	case s.Left:
-		return "left"
-	case s.Parts:
-		return "leaving"
-	case m.held[id]:
-		return "by hand"
-	}
-	return ""
-}
-
-// standingOf is why one worker drains.
-func (m *members) standingOf(id string) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s, _ := m.roster.Of(id)
-	return m.why(s, id)
-}
-
-// refused are workers that sources name and that are not in the fleet.
-func (m *members) refused() []roster.Refusal {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	all := m.roster.Refused()
-	for _, source := range slices.Sorted(maps.Keys(m.bad)) {
-		all = append(all, m.bad[source]...)
-	}
-	return all
 }
 
 // relabelWorker has pools go by a worker's new labels.

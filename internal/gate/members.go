@@ -2,7 +2,9 @@ package gate
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/life"
 )
 
@@ -59,4 +61,24 @@ func (g *Gate) Known(id string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.fleet.Lookup(id) != nil
+}
+
+// Spared says whether others may get what a worker serves: for each of its models somebody else is ready, or for a worker whose models are not
+// known, anybody.
+func (g *Gate) Spared(id string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	w, now := g.fleet.Lookup(id), g.now()
+	if w == nil {
+		return true
+	}
+	others := func(model string) bool {
+		return slices.ContainsFunc(g.fleet.Workers(), func(o *fleet.Worker) bool { return o != w && o.Ready(now) && (model == "" || serves(o, model)) })
+	}
+	for _, m := range w.Info().Models {
+		if !others(m.ID) {
+			return false
+		}
+	}
+	return w.ModelsKnown() || others("")
 }

@@ -194,11 +194,18 @@ func (r *Roster[S]) wanted() (all []member[S], byID map[string]int) {
 	return all, byID
 }
 
-// Steps are what there is to do now, in order; they count as done. inFlight is the number of requests on a worker.
+// Steps are what there is to do now, in order; they count as done. inFlight is the number of requests on a worker. Those who come are there
+// before those who leave give up their requests: where all are others now, somebody is left to take them.
 func (r *Roster[S]) Steps(now time.Time, inFlight func(id string) int) (steps []Step[S]) {
 	want, byID := r.wanted()
+	var later []Step[S]
 	do := func(a Action, m *member[S], why string) {
-		steps = append(steps, Step[S]{Do: a, Entry: m.Entry, Source: m.source, Why: why})
+		s := Step[S]{Do: a, Entry: m.Entry, Source: m.source, Why: why}
+		if a == Drain || a == Move {
+			later = append(later, s)
+			return
+		}
+		steps = append(steps, s)
 	}
 	stay := r.members[:0:0]
 	for _, m := range r.members {
@@ -231,6 +238,11 @@ func (r *Roster[S]) Steps(now time.Time, inFlight func(id string) int) (steps []
 		r.members = append(r.members, w)
 		delete(r.failed, w.ID)
 		do(Add, w, "named by "+w.source)
+	}
+	for _, s := range later {
+		if i := r.index(s.Entry.ID); i >= 0 && r.members[i].URL == s.Entry.URL { // else it had to make room
+			steps = append(steps, s)
+		}
 	}
 	return steps
 }

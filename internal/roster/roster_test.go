@@ -95,6 +95,14 @@ func TestAWorkerComesLeavesAndIsForgottenWhenNothingOfItIsUnderWay(t *testing.T)
 	w.steps("add a")
 }
 
+func TestThoseWhoComeAreThereBeforeThoseWhoLeaveGiveUpTheirRequests(t *testing.T) {
+	w := begin(t)
+	w.r.Tell("first", set("a@1", "b@2"))
+	w.steps("add a, add b")
+	w.r.Tell("first", set("b@2!", "c@3"))
+	w.steps("add c, move a, drain b")
+}
+
 func TestAWorkerThatFlapsGoesOnAsItWas(t *testing.T) {
 	w := begin(t)
 	w.r.Tell("first", set("a@1#i"))
@@ -119,7 +127,7 @@ func TestAnotherInstanceAtAnAddressIsAnotherWorker(t *testing.T) {
 		{"a@1#i", "a@1", ""}, // it is not told any more: nothing says that it changed
 		{"a@1", "a@1#i", ""}, // it is told for the first time
 		{"a@1#i", "a@2#i", "remove a, add a"},
-		{"a@1#i", "b@1#j", "move a, remove a, add b"},
+		{"a@1#i", "b@1#j", "remove a, add b"},
 		{"a@1=x/1", "a@1=x/2", "remove a, add a"},
 		{"a@1=x/1", "a@1=y/1", "relabel a"},
 		{"a@1#i", "a@1#i!", "drain a"},
