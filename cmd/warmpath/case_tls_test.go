@@ -64,6 +64,7 @@ func neverIdle(t *testing.T, rt *testRouter) (end func() int64) {
 func TestTLS01CertificatesAreRenewedUnderLoadWithoutAFailedRequest(t *testing.T) {
 	p := newPaper(t)
 	var peers sync.Map // who the worker saw
+	var asked atomic.Int64
 	w := newSecureWorker(t, p.server("worker", true), nil)
 	w.onGet(func(out http.ResponseWriter, r *http.Request) {
 		peers.Store(r.TLS.PeerCertificates[0].Subject.CommonName+" GET", true)
@@ -71,6 +72,9 @@ func TestTLS01CertificatesAreRenewedUnderLoadWithoutAFailedRequest(t *testing.T)
 	})
 	w.on(func(c *call) {
 		peers.Store(c.r.TLS.PeerCertificates[0].Subject.CommonName+" POST", true)
+		if asked.Add(1)%10 == 0 {
+			c.w.Header().Set("Connection", "close") // else one that never rests is used for ever
+		}
 		c.good("hello")
 	})
 	w.forgets = true
@@ -307,7 +311,10 @@ func TestAWorkerWhoseCertificateIsNotTrustedGetsNothingAndTheReasonIsTold(t *tes
 		t.Run(name, func(t *testing.T) {
 			w := newSecureWorker(t, p.server("worker", c.mutual), nil)
 			w.detectable = c.want == ""
-			rt := start(t, func(cfg *config.Config) { cfg.Workers[0].TLS, cfg.Workers[0].Model = c.trust, "m" }, w)
+			rt := start(t, func(cfg *config.Config) {
+				cfg.Workers[0].TLS, cfg.Workers[0].Model = c.trust, "m"
+				cfg.Timeouts.Connect, cfg.Telemetry.Timeout = 30*time.Second, 30*time.Second // the system's roots take their time to load
+			}, w)
 			r := rt.post("/v1/chat/completions", chat("x", false))
 			if c.want == "" {
 				if r.status != http.StatusOK {

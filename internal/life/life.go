@@ -159,4 +159,17 @@ func (w *Watch) Follow(ctx context.Context, ended func(cause error)) {
 	}
 }
 
+// Apart makes a child of base that ends with ctx, for those who may look at a context after the work is done for which it was made: package
+// context and net/http look at a parent from goroutines of their own, whenever they come to it, and by then the memory of ctx may be that of
+// another's. cancel ends it for a cause; end, which has to be called before ctx is used again, ends it and lets go of ctx.
+func Apart(ctx, base context.Context) (child context.Context, cancel context.CancelCauseFunc, end func()) {
+	child, cancel = context.WithCancelCause(base)
+	w := new(Watch)
+	w.Follow(ctx, cancel)
+	return child, cancel, func() {
+		w.Stop()
+		cancel(nil)
+	}
+}
+
 func endless() bool { return true }

@@ -131,3 +131,32 @@ func TestEndsAndStopsThatMeetAreToldOrStoppedAndNeverBoth(t *testing.T) {
 		all.Wait()
 	}
 }
+
+func TestAChildApartEndsWithItsContextAndIsNotTouchedByWhatItBecomes(t *testing.T) {
+	var c Context
+	cause := errors.New("its client left")
+	child, _, end := Apart(&c, context.Background())
+	c.End(cause)
+	if context.Cause(child) != cause {
+		t.Errorf("it ended with %v", context.Cause(child))
+	}
+	end()
+	for range 1000 { // as a request's memory is used for the next one, while others still look at the child
+		c.Renew()
+		child, cancel, end := Apart(&c, context.Background())
+		seen := make(chan struct{})
+		go func() {
+			defer close(seen)
+			grandchild, stop := context.WithCancel(struct{ context.Context }{child})
+			defer stop()
+			<-grandchild.Done()
+		}()
+		end()
+		c.End(nil)
+		if context.Cause(child) != context.Canceled {
+			t.Fatalf("it ended with %v", context.Cause(child))
+		}
+		cancel(cause)
+		<-seen
+	}
+}

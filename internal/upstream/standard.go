@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/header"
+	"github.com/warmpath/warmpath/internal/life"
 )
 
 // errIdleGap is the cause of a context that ends because a body was silent for too long.
@@ -59,10 +60,10 @@ func (s *standard) Do(ctx context.Context, r *Request) (*Response, error) {
 		return nil, &Error{Class: Invalid, URL: s.base.name, Err: err}
 	}
 	var seen sighting
-	inner, cancel := context.WithCancelCause(httptrace.WithClientTrace(ctx, seen.trace()))
+	inner, cancel, end := life.Apart(ctx, httptrace.WithClientTrace(context.Background(), seen.trace()))
 	req, err := s.request(inner, r)
 	if err != nil {
-		cancel(nil)
+		end()
 		return nil, &Error{Class: Invalid, URL: s.base.name, Err: err}
 	}
 	if r.Sent != nil {
@@ -70,13 +71,13 @@ func (s *standard) Do(ctx context.Context, r *Request) (*Response, error) {
 	}
 	resp, err := s.transport.RoundTrip(req)
 	if err != nil {
-		cancel(nil)
+		end()
 		if !seen.connected.Load() {
 			return nil, dialError(ctx, s.base.name, s.o, err)
 		}
 		return nil, s.broken(ctx, inner, &seen, err)
 	}
-	body := &standardBody{client: s, ctx: ctx, inner: inner, cancel: cancel, seen: &seen, from: resp.Body}
+	body := &standardBody{client: s, ctx: ctx, inner: inner, end: end, seen: &seen, from: resp.Body}
 	if s.o.IdleGap > 0 {
 		body.timer = time.AfterFunc(s.o.IdleGap, func() { cancel(errIdleGap) })
 		body.timer.Stop()
@@ -162,7 +163,7 @@ type standardBody struct {
 	client *standard
 	ctx    context.Context // the caller's
 	inner  context.Context // ends with ctx, at the idle gap, and when the body is done
-	cancel context.CancelCauseFunc
+	end    func()          // ends inner, and lets go of ctx
 	seen   *sighting
 	timer  *time.Timer
 	from   io.ReadCloser
@@ -230,5 +231,5 @@ func (b *standardBody) Close() error {
 // done lets go of the exchange; net/http closes the connection unless the body was at its end.
 func (b *standardBody) done() {
 	b.from.Close()
-	b.cancel(nil)
+	b.end()
 }
