@@ -75,6 +75,7 @@ type Roster[S any] struct {
 	o         Options[S]
 	sources   []source[S]
 	members   []*member[S] // in order of addition
+	byID      map[string]*member[S]
 	dismissed map[string]bool
 	failed    map[string]Refusal // entries that could not be added when they were tried last, by id
 	refused   []Refusal
@@ -94,7 +95,7 @@ type member[S any] struct {
 
 // New makes an empty roster. Of two sources that name the same worker the one that is named here first counts.
 func New[S any](o Options[S], sources ...string) *Roster[S] {
-	r := &Roster[S]{o: o, dismissed: map[string]bool{}, failed: map[string]Refusal{}}
+	r := &Roster[S]{o: o, byID: map[string]*member[S]{}, dismissed: map[string]bool{}, failed: map[string]Refusal{}}
 	for _, name := range sources {
 		r.sources = append(r.sources, source[S]{name: name})
 	}
@@ -139,11 +140,9 @@ func (r *Roster[S]) Dismiss(id string) bool {
 	if r.named(id) {
 		r.dismissed[id] = true
 	}
-	i := r.index(id)
-	if i >= 0 {
-		r.members = slices.Delete(r.members, i, i+1)
-	}
-	return i >= 0
+	m := r.byID[id]
+	r.drop(m)
+	return m != nil
 }
 
 // Recall ends a dismissal.
@@ -151,18 +150,21 @@ func (r *Roster[S]) Recall(id string) { delete(r.dismissed, id) }
 
 // Failed says that a worker could not be added. It is tried again when Steps is called next.
 func (r *Roster[S]) Failed(id, why string) {
-	if i := r.index(id); i >= 0 {
-		m := r.members[i]
+	if m := r.byID[id]; m != nil {
 		r.failed[id] = Refusal{Source: m.source, ID: id, URL: m.URL, Why: why}
-		r.members = slices.Delete(r.members, i, i+1)
+		r.drop(m)
 	}
 }
 
 // Failure is why a worker could not be added, as of the last Steps; "" it could.
 func (r *Roster[S]) Failure(id string) string { return r.failed[id].Why }
 
-func (r *Roster[S]) index(id string) int {
-	return slices.IndexFunc(r.members, func(m *member[S]) bool { return m.ID == id })
+// drop takes a member out; nil is none.
+func (r *Roster[S]) drop(m *member[S]) {
+	if i := slices.Index(r.members, m); i >= 0 {
+		r.members = slices.Delete(r.members, i, i+1)
+		delete(r.byID, m.ID)
+	}
 }
 
 // wanted are the entries that should be members, those of the first source first, with the names of their sources.
@@ -207,40 +209,40 @@ func (r *Roster[S]) Steps(now time.Time, inFlight func(id string) int) (steps []
 		}
 		steps = append(steps, s)
 	}
-	stay := r.members[:0:0]
-	for _, m := range r.members {
+	r.members = slices.DeleteFunc(r.members, func(m *member[S]) (goes bool) {
 		if at, ok := byID[m.ID]; ok {
-			if r.update(m, &want[at], do) {
-				stay = append(stay, m)
-			}
-			continue
-		}
-		switch {
-		case m.left.IsZero():
+			goes = !r.update(m, &want[at], do)
+		} else if m.left.IsZero() {
 			m.left, m.Leaving = now, false
 			do(Move, m, "no longer named by "+m.source)
-		case now.Sub(m.left) >= r.o.Linger && inFlight(m.ID) == 0:
+		} else if now.Sub(m.left) >= r.o.Linger && inFlight(m.ID) == 0 {
+			goes = true
 			do(Remove, m, "left, and nothing of it is under way")
-			continue
 		}
-		stay = append(stay, m)
+		if goes {
+			delete(r.byID, m.ID)
+		}
+		return goes
+	})
+	holds := make(map[string]*member[S], len(r.members)) // by address
+	for _, m := range r.members {
+		holds[m.URL] = m
 	}
-	r.members = stay
 	for i := range want {
 		w := &want[i]
-		if w.Leaving || r.index(w.ID) >= 0 {
+		if w.Leaving || r.byID[w.ID] != nil {
 			continue
 		}
-		if held := slices.IndexFunc(r.members, func(m *member[S]) bool { return m.URL == w.URL }); held >= 0 {
-			do(Remove, r.members[held], "its address is another worker's now")
-			r.members = slices.Delete(r.members, held, held+1)
+		if m := holds[w.URL]; m != nil {
+			do(Remove, m, "its address is another worker's now")
+			r.drop(m)
 		}
-		r.members = append(r.members, w)
+		r.members, r.byID[w.ID] = append(r.members, w), w
 		delete(r.failed, w.ID)
 		do(Add, w, "named by "+w.source)
 	}
 	for _, s := range later {
-		if i := r.index(s.Entry.ID); i >= 0 && r.members[i].URL == s.Entry.URL { // else it had to make room
+		if m := r.byID[s.Entry.ID]; m != nil && m.URL == s.Entry.URL { // else it had to make room
 			steps = append(steps, s)
 		}
 	}
@@ -304,18 +306,17 @@ type Standing struct {
 
 // Of tells how a member stands; false: there is none of that id.
 func (r *Roster[S]) Of(id string) (Standing, bool) {
-	i := r.index(id)
-	if i < 0 {
+	m := r.byID[id]
+	if m == nil {
 		return Standing{}, false
 	}
-	m := r.members[i]
 	return Standing{Source: m.source, Left: !m.left.IsZero(), Parts: m.Leaving}, true
 }
 
 // Settings are those of a member; false: there is none of that id.
 func (r *Roster[S]) Settings(id string) (s S, ok bool) {
-	if i := r.index(id); i >= 0 {
-		return r.members[i].Settings, true
+	if m := r.byID[id]; m != nil {
+		return m.Settings, true
 	}
 	return s, false
 }
