@@ -57,8 +57,8 @@ func (s *show) preempt() error {
 	work, mine := r.Tenant("batch"), r.Tenant("urgent")
 	s.that(Verdict{Case: "batch work gives way to requests of the first class",
 		Pass: longest(mine) <= waitsAtMost && work.Finished == batchJobs && work.Came == batchJobs && mine.Finished == mine.Came && r.Preempted > 0 && r.Preempted == work.Preempted,
-		Figures: fmt.Sprintf("they wait %.2f s at most (at most %.2f s), %d of %d jobs were finished, each once; work gave way %d times, %.1f s of engine time were wasted",
-			longest(mine).Seconds(), waitsAtMost.Seconds(), work.Finished, work.Came, r.Preempted, r.WastedSeconds), Detail: detail})
+		Figures: fmt.Sprintf("they wait %.2f s at most (at most %.2f s), %d of %d jobs were finished, each once; work gave way %d times, which wasted %.1f s of engine time, as the router reckons, and %.1f s as the engines do",
+			longest(mine).Seconds(), waitsAtMost.Seconds(), work.Finished, work.Came, r.Preempted, r.WastedSeconds, r.LostSeconds), Detail: detail})
 	return nil
 }
 

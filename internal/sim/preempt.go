@@ -51,6 +51,7 @@ func (r *router) keep(f *flight) {
 // used again.
 func (l *lab) abort(f *flight) {
 	w := f.worker
+	l.result.LostSeconds += w.spent(f, l.now)
 	w.core.Abort(f.sequence)
 	w.drop(f)
 	w.waiting = slices.DeleteFunc(w.waiting, func(o *flight) bool { return o == f })
@@ -70,6 +71,17 @@ func (w *worker) drop(f *flight) {
 	w.flights[f.atWorker].atWorker = f.atWorker
 	w.flights[last] = nil
 	w.flights = w.flights[:last]
+}
+
+// spent is the engine time that a request has had: its prefill, and its part of each step since.
+func (w *worker) spent(f *flight, now time.Duration) float64 {
+	s, k := f.sequence, &w.profile.Constants
+	if s.Generated == 0 {
+		return 0 // at most a part of its prefill
+	}
+	u, h, n := float64(s.PromptTokens-s.CachedTokens), float64(s.CachedTokens), float64(s.Generated+w.core.Decoded(now))
+	step := k.D0/float64(min(len(w.flights), w.profile.BatchMax)) + k.D1 + k.D2*(u+h+n/2)
+	return k.A + k.B*u + k.C*u*(u+2*h) + n*step
 }
 
 // gaveWay sums up what gave way at a run's end.

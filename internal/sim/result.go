@@ -30,9 +30,10 @@ type Result struct {
 	PromptTokens, CachedTokens, GeneratedTokens int64
 	// PrefilledTokens were computed, again after a preemption too.
 	PrefilledTokens, Preemptions, Evictions int64
-	// Preempted is how often work gave way to more urgent requests, and WastedSeconds the engine time spent on it until then, as routers reckon.
-	Preempted     int
-	WastedSeconds float64
+	// Preempted is how often work gave way to more urgent requests, WastedSeconds the engine time spent on it until then as routers reckon,
+	// and LostSeconds what the engines had spent.
+	Preempted                  int
+	WastedSeconds, LostSeconds float64
 	// Waited is request-seconds of all requests that were placed, up to the end of the run. Chosen is the worker that took the request
 	// of Config.Force.
 	Waited time.Duration
