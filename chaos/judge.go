@@ -127,15 +127,19 @@ func (j *judge) misplaced(n note) string {
 // span is a time during which something was wrong with a worker; the router's are of worker -1.
 type span struct {
 	worker   int
+	action   action
 	from, to time.Time
 }
 
+// moves says whether requests without a byte of their answer were placed elsewhere, though they may have been answered meanwhile.
+func (s span) moves() bool { return s.action == drains || s.action == removes || s.action == flaps }
+
 // fault notes that something is wrong from now on, until the function that it returns is called.
-func (j *judge) fault(worker int) (over func()) {
+func (j *judge) fault(f fault) (over func()) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	at := len(j.spans)
-	j.spans = append(j.spans, span{worker, time.Now(), time.Now().Add(time.Hour)})
+	j.spans = append(j.spans, span{f.worker, f.action, time.Now(), time.Now().Add(time.Hour)})
 	return func() {
 		j.mu.Lock()
 		j.spans[at].to = time.Now()
@@ -152,15 +156,34 @@ func (j *judge) touched(r *request, from, to time.Time) bool {
 
 // routerTouched is the same of the router alone, without slack but for what it takes to be back.
 func (j *judge) routerTouched(from, to time.Time) bool {
+	return slices.ContainsFunc(j.spans, func(s span) bool { return s.worker < 0 && s.near(from, to) })
+}
+
+// handTime is how long before the router was asked to end a request must have been sent to be in its hands.
+const handTime = 250 * time.Millisecond
+
+// lost says whether a request may have been lost with a life of the router: killed, or asked to end before it had the request.
+func (j *judge) lost(res *result) bool {
 	return slices.ContainsFunc(j.spans, func(s span) bool {
-		return s.worker < 0 && s.from.Before(to.Add(100*time.Millisecond)) && s.to.Add(500*time.Millisecond).After(from)
+		return s.worker < 0 && s.near(res.began, res.end) && (s.action != restarts || res.began.After(s.from.Add(-handTime)))
 	})
+}
+
+func (s span) near(from, to time.Time) bool {
+	return s.from.Before(to.Add(100*time.Millisecond)) && s.to.Add(500*time.Millisecond).After(from)
 }
 
 // workerTouched says whether a fault of one worker may have been felt.
 func (j *judge) workerTouched(worker string, from, to time.Time) bool {
 	return slices.ContainsFunc(j.spans, func(s span) bool {
 		return s.worker >= 0 && workerName(s.worker) == worker && s.from.Before(to) && s.to.Add(slack).After(from)
+	})
+}
+
+// moved says whether a worker was taken out between two times.
+func (j *judge) moved(worker string, from, to time.Time) bool {
+	return slices.ContainsFunc(j.spans, func(s span) bool {
+		return s.moves() && workerName(s.worker) == worker && s.from.Before(to) && s.to.Add(time.Second).After(from)
 	})
 }
 
@@ -238,7 +261,7 @@ func (j *judge) repeated(res *result, tries []*attempt) string {
 			continue
 		}
 		for _, b := range tries[i+1:] {
-			if b.At > a.overAt && !j.workerTouched(b.worker(), began, time.Unix(0, b.At)) {
+			if b.At > a.overAt && !j.workerTouched(b.worker(), began, time.Unix(0, b.At)) && !j.moved(a.worker(), began, time.Unix(0, b.At)) {
 				return fmt.Sprintf("worker %s got it after worker %s had answered it well", b.worker(), a.worker())
 			}
 		}

@@ -67,7 +67,7 @@ func (s *suite) grown() {
 		fmt.Fprintf(s.o.out, "growth over %.0f s: goroutines %.0f to %.0f (%+.1f a minute), files %.0f to %.0f (%+.1f), heap %.1f to %.1f MB (%+.2f), resident %.1f to %.1f MB (%+.2f)\n",
 			b.at.Sub(a.at).Seconds(), a.goroutines, b.goroutines, slope(life, func(z size) float64 { return z.goroutines }), a.files, b.files, slope(life, func(z size) float64 { return z.files }),
 			a.heap/1e6, b.heap/1e6, slope(life, func(z size) float64 { return z.heap / 1e6 }), a.resident/1e6, b.resident/1e6, slope(life, func(z size) float64 { return z.resident / 1e6 }))
-		fmt.Fprintf(s.o.out, "cache events in that time: %.0f messages, %.0f troubles\n", b.events-a.events, b.troubles-a.troubles)
+		fmt.Fprintf(s.o.out, "cache events: %.0f messages and %.0f troubles of the workers that are there now\n", b.events, b.troubles)
 		for _, g := range []struct {
 			what     string
 			from, to float64

@@ -231,7 +231,7 @@ func (s *suite) apply(f fault) {
 	s.keeper.applied(f)
 	s.faults.Add(1)
 	if f.action != switches && f.action != reloads {
-		defer s.judge.fault(f.worker)()
+		defer s.judge.fault(f)()
 	}
 	lasts := func() { s.wait(time.Now().Add(f.lasts)) }
 	switch f.action {

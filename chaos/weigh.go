@@ -18,7 +18,7 @@ func (j *judge) weigh(res *result, tries []*attempt) (verdict, string) {
 		return "", fmt.Sprintf("%d bytes came behind the answer", res.surplus)
 	case res.left:
 		return gone, j.part(res, tries)
-	case res.status == 0 && j.routerTouched(res.began, res.end):
+	case res.status == 0 && j.lost(res):
 		return lost, ""
 	case res.behind:
 		return behind, ""
@@ -168,7 +168,7 @@ func (j *judge) brokenAnswer(res *result, text string, told, unprovoked bool) st
 	switch {
 	case unprovoked:
 		return fmt.Sprintf("the answer broke off (%v), though nothing was wrong with its worker", res.err)
-	case j.routerTouched(res.began, res.end):
+	case j.lost(res):
 		return ""
 	case res.r.want.stream && !told:
 		return fmt.Sprintf("the stream broke off (%v) without an error in its dialect", res.err)
