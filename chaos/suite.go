@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
 	"sync"
@@ -54,7 +56,9 @@ const inFlightMax = 400
 // run is a whole run. It returns an error when it could not be made; anomalies are the keeper's.
 func run(o options) (*suite, error) {
 	s := &suite{o: o, phases: phasesOf(o.total)}
-	s.upset, s.stop = context.WithCancel(context.Background())
+	asked, forget := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer forget()
+	s.upset, s.stop = context.WithCancel(asked)
 	defer s.stop()
 	var err error
 	if s.keeper, err = newKeeper(o, s.stop); err != nil {
@@ -70,7 +74,6 @@ func run(o options) (*suite, error) {
 		if err := s.soak(); err != nil {
 			return nil, err
 		}
-		s.judge.sit(true)
 		return s, nil
 	}
 	plan := schedule(o.seed, s.phases, o.faults, s.router.can)
@@ -88,6 +91,9 @@ func run(o options) (*suite, error) {
 		fmt.Fprintf(o.out, "%5.0f s: %d requests, %d faults, %d anomalies\n", until.Seconds(), s.requests.Load(), s.faults.Load(), s.keeper.count())
 	}
 	s.judge.sit(true)
+	if asked.Err() != nil {
+		return nil, errors.New("interrupted; what was found until then is in " + o.folder)
+	}
 	s.grown()
 	s.slower()
 	return s, nil
