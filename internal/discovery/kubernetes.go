@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,9 +67,13 @@ func (k Kubernetes) Follow(ctx context.Context, tell func([]Worker, error)) {
 	})
 }
 
-// ofSlices are the workers of a Service. A pod may be in two slices for a moment, and is one worker.
+// ofSlices are the workers of a Service. A pod may be in two slices, for a moment or because it has addresses of both families, and is one worker:
+// at its IPv4 address where it has one, whatever order the slices come in.
 func (k Kubernetes) ofSlices(all []kube.Slice) (set []Worker, err error) {
 	seen := map[string]int{}
+	slices.SortFunc(all, func(a, b kube.Slice) int {
+		return cmp.Or(strings.Compare(a.AddressType, b.AddressType), strings.Compare(a.Metadata.Name, b.Metadata.Name)) // IPv4 is before IPv6
+	})
 	for i := range all {
 		s := &all[i]
 		if s.AddressType == "FQDN" || len(s.Endpoints) == 0 {
@@ -101,7 +106,8 @@ func (k Kubernetes) ofSlices(all []kube.Slice) (set []Worker, err error) {
 	return set, nil
 }
 
-// at adds a pod's workers, one a port. Of two entries of one address the one that is ready counts.
+// at adds a pod's workers, one a port. Of two entries of one pod the first counts; of two at one address the one that is ready: the other's pod
+// is gone, and its address is in use again.
 func (k Kubernetes) at(set []Worker, seen map[string]int, w Worker, address, name string, ports []int) []Worker {
 	for _, port := range ports {
 		w.URL, w.ID = "http://", net.JoinHostPort(name, strconv.Itoa(port))
@@ -109,12 +115,18 @@ func (k Kubernetes) at(set []Worker, seen map[string]int, w Worker, address, nam
 			w.URL = "https://"
 		}
 		w.URL += net.JoinHostPort(address, strconv.Itoa(port))
-		if i, again := seen[w.URL]; !again {
-			seen[w.URL] = len(set)
+		pod := w.ID + " " + w.Instance
+		i, again := seen[pod]
+		if !again {
+			i, again = seen[w.URL]
+		}
+		if !again {
+			i = len(set)
 			set = append(set, w)
-		} else if set[i].Leaving && !w.Leaving {
+		} else if set[i].URL == w.URL && set[i].Leaving && !w.Leaving {
 			set[i] = w
 		}
+		seen[pod], seen[w.URL] = i, i
 	}
 	return set
 }

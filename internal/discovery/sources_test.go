@@ -204,6 +204,9 @@ func TestKubernetesTellsItsPodsAsWorkers(t *testing.T) {
 	s.Put(pods, kubefake.Pod("p3", "u3", "", true, labels, 8000))
 	s.Put(pods, kubefake.Terminating(kubefake.Pod("p1", "u1", "10.0.0.1", true, labels, 8000)))
 	h.says("p1:8000@http://10.0.0.1:8000#u1!,pool=x,app=vllm,role=prefill,zone=z9")
+	s.Put(pods, kubefake.Pod("p4", "u4", "10.0.0.1", true, labels, 8000)) // its address is another pod's already
+	h.says("p4:8000@http://10.0.0.1:8000#u4,pool=x,app=vllm,role=prefill,zone=z9")
+	s.Delete(pods, "p4")
 	s.Delete(pods, "p1")
 	h.fails("pod p2")
 
@@ -211,6 +214,9 @@ func TestKubernetesTellsItsPodsAsWorkers(t *testing.T) {
 	s.Put(slices, kubefake.Slice("s-1", "s", ports, kubefake.Endpoint("p1", "u1", "10.0.0.1", true, false), kubefake.Endpoint("p2", "u2", "10.0.0.2", false, false)))
 	s.Put(slices, kubefake.Slice("s-2", "s", ports, kubefake.Endpoint("p2", "u2", "10.0.0.2", true, false), kubefake.Endpoint("p3", "u3", "10.0.0.3", true, true)))
 	s.Put(slices, kubefake.Slice("t-1", "t", ports, kubefake.Endpoint("p9", "u9", "10.0.0.9", true, false)))
+	six := kubefake.Slice("s-0", "s", ports, kubefake.Endpoint("p1", "u1", "fd00::1", true, false)) // the same pod, by its other address
+	six["addressType"] = "IPv6"
+	s.Put(slices, six)
 	one := "p1:8000@http://10.0.0.1:8000#u1,zone=z1 p2:8000@http://10.0.0.2:8000#u2,zone=z1 p3:8000@http://10.0.0.3:8000#u3!,zone=z1"
 	h = follow(t, Kubernetes{Service: "s", Namespace: "llm", Place: at})
 	h.says(one)
