@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,7 +31,7 @@ func (s *suite) soak() error {
 	}
 	s.number = soakFrom
 	began := time.Now()
-	stop := s.sampling(s.o.total / 30)
+	stop := s.sampling(s.o.total / samplesAll)
 	s.segment(0, s.o.total, plan)
 	samples := stop()
 	s.rest()
@@ -112,6 +114,12 @@ func (s *suite) sampling(every time.Duration) (stop func() []size) {
 	}
 }
 
+// How often the router is measured in all, and of how many measurements in a row the least counts: load comes in waves, what leaks raises their floor.
+const (
+	samplesAll  = 120
+	samplesEach = 6
+)
+
 // What slopes may come to over a whole soak: noise, as a share of the mean, and a little besides.
 const (
 	flatShare     = 0.1
@@ -123,7 +131,7 @@ const (
 // flat prints how the router grew, and looks for what did not stay as it was.
 func (s *suite) flat(samples []size) {
 	samples = samples[len(samples)/soakWarmShare:]
-	if len(samples) < 3 {
+	if len(samples) < 3*samplesEach {
 		return
 	}
 	minutes := samples[len(samples)-1].at.Sub(samples[0].at).Minutes()
@@ -137,14 +145,23 @@ func (s *suite) flat(samples []size) {
 		{"goroutines", "", func(z size) float64 { return z.goroutines }, flatRoutines},
 		{"open files", "", func(z size) float64 { return z.files }, flatRoutines},
 	} {
+		floor := lowest(samples, g.of)
 		mean := 0.0
-		for _, z := range samples {
-			mean += g.of(z) / float64(len(samples))
+		for _, z := range floor {
+			mean += g.of(z) / float64(len(floor))
 		}
-		grows := slope(samples, g.of)
-		fmt.Fprintf(s.o.out, "slope of %s: %+.3f %s a minute, mean %.1f, over %.1f minutes in %d samples\n", g.what, grows, g.unit, mean, minutes, len(samples))
+		grows := slope(floor, g.of)
+		fmt.Fprintf(s.o.out, "slope of %s: %+.3f %s a minute, mean %.1f, over %.1f minutes, the least of each %d of %d samples\n", g.what, grows, g.unit, mean, minutes, samplesEach, len(samples))
 		if grows*minutes > flatShare*mean+g.noise {
 			s.keeper.anomaly(anomaly{what: fmt.Sprintf("%s grow by %.3f %s a minute", g.what, grows, g.unit)})
 		}
 	}
+}
+
+// lowest is of each few samples in a row the one with the least value.
+func lowest(samples []size, of func(size) float64) (out []size) {
+	for few := range slices.Chunk(samples, samplesEach) {
+		out = append(out, slices.MinFunc(few, func(a, b size) int { return cmp.Compare(of(a), of(b)) }))
+	}
+	return out
 }
