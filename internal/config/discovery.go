@@ -123,6 +123,11 @@ func (v *verdict) discovery(d Discovery) {
 			v.label(key+".labels["+strconv.Itoa(i)+"]", l)
 		}
 	}
+	often := func(key string, every time.Duration) {
+		if every >= d.StaleAfter {
+			v.wrong(key, "%v is not below discovery.stale_after, %v: every set would be stale", every, d.StaleAfter)
+		}
+	}
 	for i, s := range d.DNS {
 		key := "discovery.dns[" + strconv.Itoa(i) + "]"
 		services := strings.HasPrefix(s.Name, "_")
@@ -134,6 +139,7 @@ func (v *verdict) discovery(d Discovery) {
 		case !services && (s.Port < 1 || s.Port > 65535):
 			v.wrong(key+".port", "%d: on which port are the workers of %s? It is 1 to 65535", s.Port, s.Name)
 		}
+		often(key+".every", s.Every)
 		if s.Server != "" {
 			v.address(key+".server", s.Server, "")
 		}
@@ -148,6 +154,7 @@ func (v *verdict) discovery(d Discovery) {
 		case u.User != nil:
 			v.wrong(key+".url", "it carries a user or password; write it as the source's key")
 		}
+		often(key+".every", s.Every)
 		labels(key, s.Labels)
 	}
 	for i, s := range d.Kubernetes {
@@ -166,6 +173,7 @@ func (v *verdict) discovery(d Discovery) {
 		if s.Resync != 0 && s.Resync < time.Second {
 			v.wrong(key+".resync", "%v is below the least, 1s", s.Resync)
 		}
+		often(key+".resync", s.Resync)
 		labels(key, s.Labels)
 	}
 }

@@ -20,6 +20,9 @@ func TestSourcesThatCannotWorkAreRefused(t *testing.T) {
 		{"kubernetes: [{service: s, selector: a=b}]", "discovery.kubernetes[0]: names a service"},
 		{"kubernetes: [\"s:8000,\"]", "discovery.kubernetes[0].ports: one of them is empty"},
 		{"kubernetes: [{service: s, resync: 1ms}]", "discovery.kubernetes[0].resync: 1ms is below the least, 1s"},
+		{"http: [{url: \"http://h\", every: 2m}]", "discovery.http[0].every: 2m0s is not below discovery.stale_after, 2m0s"},
+		{"dns: [{name: e, port: 1, every: 1h}]", "discovery.dns[0].every: 1h0m0s is not below"},
+		{"kubernetes: [{service: s, resync: 1h}]", "discovery.kubernetes[0].resync: 1h0m0s is not below"},
 		{"workers_max: 0", "discovery.workers_max: 0 is below the least, 1"},
 		{"stale_after: 1ms", "discovery.stale_after: 1ms is below the least, 1s"},
 	} {
