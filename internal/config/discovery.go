@@ -1,7 +1,7 @@
 package config
 
 import (
-	"net"
+	"cmp"
 	"net/url"
 	"os"
 	"reflect"
@@ -79,27 +79,18 @@ func (d *Discovery) complete() {
 }
 
 func (s *DNSSource) complete() {
-	if scheme, rest, ok := strings.Cut(s.Name, "://"); ok && s.Scheme == "" {
-		s.Scheme, s.Name = scheme, rest
-	}
-	if host, port, err := net.SplitHostPort(s.Name); err == nil && s.Port == 0 {
-		if n, err := strconv.Atoi(port); err == nil {
-			s.Name, s.Port = host, n
-		}
+	if scheme, name, port := discovery.SplitDNS(s.Name); (scheme == "" || s.Scheme == "") && (port == 0 || s.Port == 0) {
+		s.Name, s.Scheme, s.Port = name, cmp.Or(s.Scheme, scheme), cmp.Or(s.Port, port)
 	}
 }
 
 func (s *KubernetesSource) complete() {
-	text := s.Service
-	if i := strings.LastIndexByte(text, ':'); i >= 0 && len(s.Ports) == 0 {
-		text, s.Ports = text[:i], strings.Split(text[i+1:], ",")
+	short := discovery.SplitKubernetes(s.Service)
+	if s.Service == "" || len(short.Ports) > 0 && len(s.Ports) > 0 || short.Namespace != "" && s.Namespace != "" || short.Selector != "" && s.Selector != "" {
+		return // said twice
 	}
-	if before, rest, ok := strings.Cut(text, "/"); ok && s.Namespace == "" && !strings.ContainsAny(before, ".=") { // else it is the prefix of a label
-		text, s.Namespace = rest, before
-	}
-	if s.Service = text; strings.Contains(text, "=") && s.Selector == "" {
-		s.Service, s.Selector = "", text
-	}
+	s.Service, s.Selector, s.Namespace = short.Service, cmp.Or(s.Selector, short.Selector), cmp.Or(s.Namespace, short.Namespace)
+	s.Ports = append(s.Ports, short.Ports...)
 }
 
 // DNSAt is a source in its short form.

@@ -23,6 +23,9 @@ func TestSourcesThatCannotWorkAreRefused(t *testing.T) {
 		{"http: [{url: \"http://h\", every: 2m}]", "discovery.http[0].every: 2m0s is not below discovery.stale_after, 2m0s"},
 		{"dns: [{name: e, port: 1, every: 1h}]", "discovery.dns[0].every: 1h0m0s is not below"},
 		{"kubernetes: [{service: s, resync: 1h}]", "discovery.kubernetes[0].resync: 1h0m0s is not below"},
+		{"kubernetes: [{service: \"s:1\", ports: [a]}]", "discovery.kubernetes[0].service: \"s:1\" is no name"},
+		{"kubernetes: [{service: n/s, namespace: m}]", "discovery.kubernetes[0].service: \"n/s\" is no name"},
+		{"dns: [{name: \"e:1\", port: 2}]", "discovery.dns[0].name: \"e:1\" is no name"},
 		{"workers_max: 0", "discovery.workers_max: 0 is below the least, 1"},
 		{"stale_after: 1ms", "discovery.stale_after: 1ms is below the least, 1s"},
 	} {

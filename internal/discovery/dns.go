@@ -28,6 +28,19 @@ type DNS struct {
 	Labels []string
 }
 
+// SplitDNS takes the short form [SCHEME://]NAME[:PORT] apart. What it does not find is empty, or 0.
+func SplitDNS(text string) (scheme, name string, port int) {
+	if before, rest, ok := strings.Cut(text, "://"); ok {
+		scheme, text = before, rest
+	}
+	if host, number, err := net.SplitHostPort(text); err == nil {
+		if n, err := strconv.Atoi(number); err == nil {
+			return scheme, host, n
+		}
+	}
+	return scheme, text, 0
+}
+
 const (
 	dnsEvery = 30 * time.Second // the longest that an answer is gone by, whatever its TTL
 	dnsSoon  = time.Second      // the shortest

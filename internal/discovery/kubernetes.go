@@ -31,6 +31,23 @@ type Kubernetes struct {
 	Pace   kube.Pace
 }
 
+// SplitKubernetes takes the short form [NAMESPACE/]SERVICE[:PORT,...] or [NAMESPACE/]LABEL=VALUE,...[:PORT,...] apart. What stands before the
+// first slash is a namespace, unless it is the prefix of a label, which has dots.
+func SplitKubernetes(text string) (k Kubernetes) {
+	if i := strings.LastIndexByte(text, ':'); i >= 0 {
+		text, k.Ports = text[:i], strings.Split(text[i+1:], ",")
+	}
+	if before, rest, ok := strings.Cut(text, "/"); ok && !strings.ContainsAny(before, ".=") {
+		text, k.Namespace = rest, before
+	}
+	if strings.Contains(text, "=") {
+		k.Selector = text
+	} else {
+		k.Service = text
+	}
+	return k
+}
+
 // kubernetesAgain is how long to wait when there is no way to the API server at all.
 const kubernetesAgain = 5 * time.Second
 
