@@ -166,6 +166,39 @@ func TestMUL01ATenantsTierAndWhatItHasLeftToSpendDecideAmongModels(t *testing.T)
 	}
 }
 
+func TestRTL01WhoHasTooLittleLeftForAnyModelBehindANameIsToldOfItsLimit(t *testing.T) {
+	tenants := keyed(t, "    spend_per_day: 0.01\n")
+	rt := start(t, func(o *config.Config) {
+		tenants(o)
+		o.Models = []models.Virtual{{Name: "chat", Candidates: []models.Candidate{{Model: "m", Price: cost.Price{Input: 10, Output: 400}}}}}
+	}, newWorker(t, func(c *call) { metered(c, 10, 20, 0) }))
+	ask := func(path, key, tokens string) reply {
+		return rt.post(path, asking("chat", "hello", `"max_tokens":`+tokens+`,`), "X-Api-Key", key)
+	}
+	if r := ask("/v1/chat/completions", searchKey, "20"); r.status != http.StatusOK {
+		t.Fatalf("%d %s", r.status, r.body)
+	}
+	for path, words := range map[string]string{"/v1/chat/completions": `"code":"insufficient_quota"`, "/v1/messages": `"type":"rate_limit_error"`} {
+		r := ask(path, searchKey, "20")
+		if r.status != http.StatusTooManyRequests || r.header.Get("Retry-After") == "" || !strings.Contains(r.body, words) || !strings.Contains(r.body, "spend_per_day") || !strings.Contains(r.body, "the next day begins") {
+			t.Errorf("%s: %d %v %s", path, r.status, r.header, r.body)
+		}
+	}
+	if r := ask("/v1/chat/completions", searchKey, "2000"); r.status != http.StatusTooManyRequests || r.header.Get("Retry-After") != "" || !strings.Contains(r.body, "spend_per_day") {
+		t.Errorf("dearer than a day: %d %v %s", r.status, r.header, r.body)
+	}
+	if e := rt.explain("", asking("chat", "hello", `"max_tokens":20,`), "X-Api-Key", searchKey); e.Status != http.StatusTooManyRequests || !strings.Contains(e.Error, "spend_per_day") { // it is not counted
+		t.Errorf("%+v", e)
+	}
+	rt.idle()
+	if s := rt.who("search"); s.Refused["spend_per_day"] != 3 || s.InFlight != 0 || s.Requests != 1 {
+		t.Errorf("%+v", s)
+	}
+	if r := ask("/v1/chat/completions", agentsKey, "20"); r.status != http.StatusOK {
+		t.Errorf("another tenant: %d %s", r.status, r.body)
+	}
+}
+
 func TestMUL01ABodyOfAnyFormGetsTheChosenModelOrIsToldWhyNot(t *testing.T) {
 	w := newWorker(t, nil, "small")
 	rt := start(t, func(c *config.Config) {

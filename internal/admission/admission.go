@@ -71,6 +71,7 @@ type Guest struct {
 	who    *tenant.Tenant
 	asked  bool // its header asked for a class
 	inside bool // between Begin and End
+	unpaid bool // its tenant's limit of money left it no model
 	ticket tenant.Ticket
 }
 
@@ -219,7 +220,8 @@ func (d *Desk) Begin(now time.Time, g *Guest, model string, expected tenant.Use)
 	return err
 }
 
-// End settles what Begin counted: ran says whether an engine began the request, and used what it took. Without a Begin it does nothing.
+// End settles what Begin counted: ran says whether an engine began the request, and used what it took. Without a Begin it only counts what Unpaid
+// refused.
 func (d *Desk) End(now time.Time, g *Guest, ran bool, used tenant.Use) {
 	if g.who == nil {
 		return
@@ -227,6 +229,10 @@ func (d *Desk) End(now time.Time, g *Guest, ran bool, used tenant.Use) {
 	g.inside = false
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if g.unpaid {
+		g.unpaid = false
+		d.book.Refused(g.who, tenant.LimitSpend)
+	}
 	d.book.End(now, &g.ticket, ran, used)
 }
 

@@ -18,3 +18,15 @@ func (d *Desk) Would(now time.Time, g *Guest, model string, expected tenant.Use)
 	defer d.mu.Unlock()
 	return d.book.Would(now, g.who, expected)
 }
+
+// Unpaid is what limit of its tenant's keeps a request out that costs so much money at least, whichever model takes it; nil: none. End counts it.
+func (d *Desk) Unpaid(now time.Time, g *Guest, money float64) error {
+	if g.who == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err := d.book.Unpaid(now, g.who, tenant.MoneyOf(money))
+	g.unpaid = err != nil
+	return err
+}

@@ -35,6 +35,15 @@ func (p *Pick) Failed(f Failure) bool {
 
 var errTier = errors.New(HeaderTier + " must be a whole number, such as 2")
 
+// Unpaid is the least money that would have done where Choose found nothing but the tenant's budget in the way.
+func Unpaid(err error) (money float64, is bool) {
+	var none *models.ErrNone
+	if !errors.As(err, &none) {
+		return 0, false
+	}
+	return none.Unpaid()
+}
+
 // Refusal is how a client is told of an error of Choose: the status, and llmapi's kind; 0 for any other error.
 func Refusal(err error) (status int, kind string) {
 	var none *models.ErrNone

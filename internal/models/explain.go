@@ -2,6 +2,7 @@ package models
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/warmpath/warmpath/internal/llmapi"
@@ -123,6 +124,24 @@ func (e *ErrNone) Error() string {
 		}
 	}
 	return fmt.Sprintf("nothing behind the model %q can take this request: %s", e.Name, strings.Join(parts, "; "))
+}
+
+// Unpaid is the least money that would have done where nothing but the tenant's budget is in the way now; false: something else is, or other
+// models failed the request before.
+func (e *ErrNone) Unpaid() (money float64, is bool) {
+	if e.Kind() != llmapi.KindRateLimit {
+		return 0, false
+	}
+	money = math.Inf(1)
+	for i := range e.Rows {
+		switch r := &e.Rows[i]; r.Out {
+		case Failed:
+			return 0, false
+		case OverBudget:
+			money = min(money, r.needed)
+		}
+	}
+	return money, true
 }
 
 // Kind is the error's kind for clients (llmapi's Kind constants): worth trying again when some candidate is only down or overloaded.

@@ -125,6 +125,24 @@ func TestARefusalTellsClientsWhyAndNotWhatIsBehindTheName(t *testing.T) {
 	f(func(a *Ask) { a.HasBudget = true }, usual(), llmapi.KindRateLimit)
 	f(func(a *Ask) {}, fleet{}, llmapi.KindOverloaded)
 	f(func(a *Ask) { a.Failed = []Failure{{"small", Overloaded}, {"large", Down}} }, usual(), llmapi.KindOverloaded)
+	for budget, failed := range map[string][]Failure{"nothing failed": nil, "one failed": {{"small", Context}}} {
+		a := chat(1000)
+		a.HasBudget, a.Failed = true, failed
+		_, err := c.Choose(a, usual().look, nil)
+		var none *ErrNone
+		if !errors.As(err, &none) {
+			t.Fatal(err)
+		}
+		least := math.Inf(1)
+		for _, r := range none.Rows {
+			if r.Out == OverBudget {
+				least = min(least, r.Money)
+			}
+		}
+		if money, is := none.Unpaid(); is != (failed == nil) || is && (money != least || money <= 0) {
+			t.Errorf("%s: %v, %v, want %v: %v", budget, money, is, least, err)
+		}
+	}
 	var forbidden *ErrForbidden
 	if _, err := c.Choose(Ask{Name: "theirs", Tenant: "y"}, usual().look, nil); !errors.As(err, &forbidden) {
 		t.Errorf("a tenant that may not ask: %v", err)

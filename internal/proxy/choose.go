@@ -12,6 +12,7 @@ import (
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/models"
 	"github.com/warmpath/warmpath/internal/outcome"
+	"github.com/warmpath/warmpath/internal/refusal"
 	"github.com/warmpath/warmpath/internal/upstream"
 )
 
@@ -30,7 +31,7 @@ func (x *exchange) choose() error {
 	q := choice.Question{Req: &x.req, Want: x.want, Wait: x.waiting(), Session: x.hint(), Tier: x.in.Get(choice.HeaderTier)}
 	q.TierMin, q.Left, q.Limited = x.p.desk.Means(x.facts.Started, &x.guest)
 	if err := x.p.choice.Choose(&x.pick, q); err != nil {
-		return x.placeFailure(err)
+		return x.placeFailure(refusal.Unpaid(err, x.p.desk, x.facts.Started, &x.guest))
 	}
 	body, err := choice.Rewrite(&x.req, x.text, x.pick.Model)
 	if err == nil {

@@ -42,10 +42,10 @@ func Of(err error, known bool, d llmapi.Dialect) Answer {
 	var priority *admission.PriorityError
 	status, kind := choice.Refusal(err)
 	switch {
+	case errors.As(err, &model) && known, kind == llmapi.KindModel, errors.Is(err, admission.ErrModel):
+		return Answer{Status: http.StatusNotFound, Kind: llmapi.KindModel, Param: "model", Message: "no worker serves the model, or it is not for this key", Outcome: outcome.ClientError}
 	case status != 0 && status != http.StatusServiceUnavailable:
 		return Answer{Status: status, Kind: kind, Param: "model", Message: err.Error(), Outcome: outcome.ClientError}
-	case errors.As(err, &model) && known, errors.Is(err, admission.ErrModel):
-		return Answer{Status: http.StatusNotFound, Kind: llmapi.KindModel, Param: "model", Message: "no worker serves the model, or it is not for this key", Outcome: outcome.ClientError}
 	case model != nil:
 		return Answer{Status: http.StatusNotFound, Kind: llmapi.KindModel, Param: "model", Message: err.Error(), Outcome: outcome.ClientError}
 	case errors.As(err, &long):
@@ -63,6 +63,17 @@ func Of(err error, known bool, d llmapi.Dialect) Answer {
 		}
 	}
 	return a
+}
+
+// Unpaid is err, or the tenant's own limit where that is why none of the models behind a name could be chosen: clients and counts are to be told
+// of it as of any other limit.
+func Unpaid(err error, d *admission.Desk, now time.Time, g *admission.Guest) error {
+	if money, is := choice.Unpaid(err); is {
+		if limit := d.Unpaid(now, g, money); limit != nil {
+			return limit
+		}
+	}
+	return err
 }
 
 // ofLimit shapes a tenant's own limit. Money that is spent is what OpenAI calls a quota, and Anthropic a rate.

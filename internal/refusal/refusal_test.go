@@ -48,8 +48,8 @@ func TestEachRefusalHasItsStatusAndItsTimeToComeAgain(t *testing.T) {
 
 func TestWithAKeyAModelThatIsNotThereReadsAsOneThatIsNotForIt(t *testing.T) {
 	there, own := Of(&sched.ErrNoModel{Model: "made-up"}, true, llmapi.OpenAI), Of(admission.ErrModel, true, llmapi.OpenAI)
-	if there != own {
-		t.Errorf("%+v, %+v", there, own)
+	if standIn := Of(&models.ErrForbidden{Name: "made-up"}, true, llmapi.OpenAI); there != own || standIn != own {
+		t.Errorf("%+v, %+v, %+v", there, own, standIn)
 	}
 }
 
