@@ -37,7 +37,9 @@ func (r *router) adminHandler() http.Handler {
 	})
 	mux.HandleFunc("POST /policy", r.postPolicy)
 	mux.HandleFunc("POST /explain", r.postExplain)
-	if r.cfg.Pprof {
+	mux.HandleFunc("GET /config", r.getConfig)
+	mux.HandleFunc("POST /reload", r.postReload)
+	if r.settings().Pprof {
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index) // heap, goroutine and the like by name
 		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
@@ -50,7 +52,7 @@ func (r *router) adminHandler() http.Handler {
 			refuse(w, http.StatusMethodNotAllowed, q.URL.Path+" does not take "+q.Method+", it takes "+strings.Join(takes, ", "))
 			return
 		}
-		refuse(w, http.StatusNotFound, "no such admin path: "+q.URL.Path+"; there are GET /metrics, /state, /workers, /workers/{id}, /policy, /healthz, POST /workers, POST /workers/{id}/drain and /undrain, DELETE /workers/{id}, POST /policy, POST /explain")
+		refuse(w, http.StatusNotFound, "no such admin path: "+q.URL.Path+"; there are GET /metrics, /state, /workers, /workers/{id}, /policy, /config, /healthz, POST /workers, POST /workers/{id}/drain and /undrain, DELETE /workers/{id}, POST /policy, POST /explain, POST /reload")
 	})
 	return mux
 }
@@ -120,6 +122,7 @@ type routerState struct {
 	Version     string          `json:"version"`
 	Started     time.Time       `json:"started"`
 	Policy      string          `json:"policy"`
+	Config      configState     `json:"config"`
 	Running     int             `json:"running_requests"`
 	SeedPrint   string          `json:"seed_fingerprint"`
 	Index       indexState      `json:"index"`
@@ -189,7 +192,7 @@ type workerState struct {
 }
 
 func (r *router) state() routerState {
-	s := routerState{Version: version, Started: r.started, Policy: r.gate.Policy(), Running: r.proxy.Running(), SeedPrint: r.seed.Fingerprint(), Workers: []workerState{}}
+	s := routerState{Version: version, Started: r.started, Policy: r.gate.Policy(), Config: *r.reloads.state.Load(), Running: r.proxy.Running(), SeedPrint: r.seed.Fingerprint(), Workers: []workerState{}}
 	s.EventIndex, s.Models = r.exact.events(), r.exact.render.States()
 	modes := r.exact.modes(s.Models)
 	s.Queue, s.Pools, s.Virtual, s.Forecasts = r.queueNow(), r.poolsNow(), r.virtualsNow(), r.forecastsNow()
@@ -210,8 +213,8 @@ func (r *router) state() routerState {
 			s.Workers = append(s.Workers, state)
 		}
 	})
-	if r.decisions != nil {
-		d := r.decisions.Stats()
+	if w := r.decisions.Load(); w != nil {
+		d := w.Stats()
 		s.DecisionLog = &logState{d.Written, d.Dropped, d.Rotated}
 	}
 	return s

@@ -27,7 +27,7 @@ func (r *router) postExplain(w http.ResponseWriter, q *http.Request) {
 	in := *q
 	in.URL = &url.URL{Path: asked.Get("path")}
 	if in.URL.Path == "" {
-		body, err := io.ReadAll(http.MaxBytesReader(w, q.Body, int64(r.cfg.BodyBytesMax)))
+		body, err := io.ReadAll(http.MaxBytesReader(w, q.Body, int64(r.settings().BodyBytesMax)))
 		if err != nil {
 			refuse(w, http.StatusRequestEntityTooLarge, "the body cannot be read whole: "+err.Error()+" (setting body_bytes_max)")
 			return

@@ -53,7 +53,7 @@ func (r *router) postWorker(w http.ResponseWriter, q *http.Request) {
 		return
 	}
 	checked := in.worker()
-	trial := r.cfg
+	trial := *r.settings()
 	trial.Workers = []config.Worker{checked}
 	if err := trial.Validate(); err != nil {
 		refuse(w, http.StatusBadRequest, err.Error())
@@ -81,7 +81,7 @@ type registered struct {
 }
 
 func (r *router) register(w http.ResponseWriter, often, instance string, checked config.Worker) {
-	if !r.cfg.Discovery.Register {
+	if !r.settings().Discovery.Register {
 		refuse(w, http.StatusForbidden, "engines may not register themselves here (setting discovery.register, flag --workers-register); without heartbeat a worker is added for good")
 		return
 	}

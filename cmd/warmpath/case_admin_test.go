@@ -52,8 +52,8 @@ func TestAWorkerThatComesAndGoesAllAtOnceLeavesNothingBehind(t *testing.T) {
 func TestSHD02AWorkerRemovedAsItsFirstEventComesBreaksNoStream(t *testing.T) {
 	script := func(c *call) {
 		c.events()
-		c.send(delta("a"))
-		c.send(delta("b"))
+		c.send(deltaOf("a"))
+		c.send(deltaOf("b"))
 		c.send("data: [DONE]\n\n")
 	}
 	stays, goes := newWorker(t, script), newWorker(t, nil)
@@ -67,9 +67,9 @@ func TestSHD02AWorkerRemovedAsItsFirstEventComesBreaksNoStream(t *testing.T) {
 			req, _ := http.NewRequestWithContext(context.Background(), http.MethodDelete, rt.AdminURL()+"/workers/goes", nil)
 			read(rt.http.Do(req))
 		}()
-		c.send(delta("a"))
+		c.send(deltaOf("a"))
 		<-removed
-		c.send(delta("b"))
+		c.send(deltaOf("b"))
 		c.send("data: [DONE]\n\n")
 	})
 	for i := range 200 {

@@ -22,7 +22,7 @@ func TestAPI_01_EveryRequestOnAKeptConnectionIsAnsweredWithItsOwnAnswer(t *testi
 		json.Unmarshal(c.body, &in)
 		if c.wantsStream() {
 			c.events()
-			c.send(delta(in.User))
+			c.send(deltaOf(in.User))
 			c.send("data: [DONE]\n\n")
 			return
 		}

@@ -46,7 +46,7 @@ func TestAClientThatStopsReadingIsGivenUpAndItsWorkerFreed(t *testing.T) {
 			c.events()
 		}
 		for c.r.Context().Err() == nil {
-			if _, err := io.WriteString(c.w, delta(strings.Repeat("x", 4000))); err != nil {
+			if _, err := io.WriteString(c.w, deltaOf(strings.Repeat("x", 4000))); err != nil {
 				return
 			}
 		}
@@ -72,7 +72,7 @@ func TestAClientThatReadsSlowlyButSteadilyGetsItsWholeStream(t *testing.T) {
 	w := newWorker(t, func(c *call) {
 		c.events()
 		for range events {
-			c.send(delta("x"))
+			c.send(deltaOf("x"))
 			c.wait(10 * time.Millisecond)
 		}
 		c.send("data: [DONE]\n\n")

@@ -38,10 +38,10 @@ func gather(t *testing.T, workers, descriptors int) *crowd {
 			c.open.Add(1)
 			defer c.open.Add(-1)
 			call.events()
-			call.send(delta("first"))
+			call.send(deltaOf("first"))
 			select {
 			case <-*c.letGo.Load():
-				call.send(delta("last") + "data: [DONE]\n\n")
+				call.send(deltaOf("last") + "data: [DONE]\n\n")
 			case <-call.gone:
 			}
 		})

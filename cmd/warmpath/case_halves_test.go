@@ -14,7 +14,7 @@ import (
 func TestAWorkerThatBreaksHalfAnEventLeavesAnErrorEventThatCanBeRead(t *testing.T) {
 	w := newWorker(t, func(c *call) {
 		c.events()
-		c.send(delta("one"))
+		c.send(deltaOf("one"))
 		c.send(`data: {"id":"chatcmpl-1","choices":[{"index":0,"del`)
 		c.reset()
 	})

@@ -214,7 +214,7 @@ func TestHLT_03_ALongStreamAsProbeClosesTheBreakerWithItsFirstEvent(t *testing.T
 	rt, w1, w2 := tripped(t, func(c *call) {
 		if c.wantsStream() {
 			c.events()
-			c.send(delta("x"))
+			c.send(deltaOf("x"))
 			select {
 			case <-release:
 			case <-c.gone:

@@ -290,7 +290,7 @@ func goesOn(c *call) {
 	}
 	c.events()
 	for range 20 {
-		c.send(delta("a"))
+		c.send(deltaOf("a"))
 		if !c.wait(20 * time.Millisecond) {
 			return
 		}

@@ -42,14 +42,14 @@ var workerEnds = map[string]func(*call){
 	"garbage":              func(c *call) { cut(c, "what?\r\n\r\n", false) },
 	"two lengths":          func(c *call) { cut(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{} ", false) },
 	"more than it said":    func(c *call) { cut(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}{}{}", false) },
-	"reset in stream":      func(c *call) { c.events(); c.send(delta("a")); c.reset() },
-	"stream without end":   func(c *call) { c.events(); c.send(delta("a")) },
+	"reset in stream":      func(c *call) { c.events(); c.send(deltaOf("a")); c.reset() },
+	"stream without end":   func(c *call) { c.events(); c.send(deltaOf("a")) },
 	"error event": func(c *call) {
 		c.events()
 		c.send("data: {\"error\":{\"message\":\"x\",\"type\":\"server_error\"}}\n\n")
 	},
 	"silent":           func(c *call) { c.stall() },
-	"silent in stream": func(c *call) { c.events(); c.send(delta("a")); c.stall() },
+	"silent in stream": func(c *call) { c.events(); c.send(deltaOf("a")); c.stall() },
 	"gzip": func(c *call) {
 		c.w.Header().Set("Content-Encoding", "gzip")
 		z := gzip.NewWriter(c.w)

@@ -44,7 +44,7 @@ func TestLOD_01_AbortsLeaveNoLoadBehind(t *testing.T) {
 		}
 		c.events()
 		for range 20 {
-			c.send(delta("x"))
+			c.send(deltaOf("x"))
 			if !c.wait(2 * time.Millisecond) {
 				return
 			}
@@ -88,7 +88,7 @@ func TestLOD_02_AWorkerThatFlapsWhileRequestsRunKeepsRightCounts(t *testing.T) {
 	release := make(chan struct{})
 	hold := func(c *call) {
 		c.events()
-		c.send(delta("x"))
+		c.send(deltaOf("x"))
 		select {
 		case <-release:
 		case <-c.gone:

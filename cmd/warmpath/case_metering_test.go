@@ -42,7 +42,7 @@ func TestOBS01StreamsAreCountedInFullWheneverTheirClientLeaves(t *testing.T) {
 	w := newWorker(t, func(c *call) {
 		c.events()
 		for range words {
-			c.send(delta("word "))
+			c.send(deltaOf("word "))
 		}
 		c.send(usageEvent(20, words, 4))
 		mu.Lock()

@@ -48,7 +48,7 @@ func TestPreemptedWorkIsEndedAtItsEngineAndAnsweredOnceAfterwards(t *testing.T) 
 				c.events() // the head alone is no byte of an answer
 				select {
 				case <-h.turns:
-					c.send(delta("done") + "data: [DONE]\n\n")
+					c.send(deltaOf("done") + "data: [DONE]\n\n")
 				case <-c.gone:
 				}
 			})
@@ -76,7 +76,7 @@ func TestPreemptedWorkIsEndedAtItsEngineAndAnsweredOnceAfterwards(t *testing.T) 
 		r := <-job
 		want := 1
 		if stream {
-			want = strings.Count(delta("done"), "done")
+			want = strings.Count(deltaOf("done"), "done")
 		}
 		if r.status != http.StatusOK || r.header.Get("X-Warmpath-Preempted") != "1" || strings.Count(r.body, "done") != want || r.err != nil {
 			t.Errorf("stream %v: %d %v %s %v", stream, r.status, r.header, r.body, r.err)
@@ -99,7 +99,7 @@ func TestPreemptedWorkIsEndedAtItsEngineAndAnsweredOnceAfterwards(t *testing.T) 
 
 func TestWorkWhoseFirstByteWentOutIsNeverTakenBack(t *testing.T) {
 	for name, begin := range map[string]func(*call){
-		"stream":  func(c *call) { c.events(); c.send(delta("first")) },
+		"stream":  func(c *call) { c.events(); c.send(deltaOf("first")) },
 		"comment": func(c *call) { c.events(); c.send(": alive\n\n") },
 		"no stream": func(c *call) {
 			c.w.Header().Set("Content-Type", "application/json")

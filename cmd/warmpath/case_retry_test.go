@@ -16,7 +16,7 @@ func TestRET_01_NothingIsReplayedOnceOutputBegan(t *testing.T) {
 	halfway := func(c *call) {
 		c.events()
 		for _, word := range []string{"A", "B", "C"} {
-			c.send(delta(word))
+			c.send(deltaOf(word))
 		}
 		c.wait(30 * time.Millisecond)
 		c.reset()

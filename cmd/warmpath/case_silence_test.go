@@ -142,7 +142,7 @@ func TestHLT_05_AWorkerDeepInAPromptIsNotPutOutWhileItsStreamsGiveTokens(t *test
 							c.send("data: [DONE]\n\n")
 							return
 						default:
-							c.send(delta("x"))
+							c.send(deltaOf("x"))
 						}
 					}
 				}

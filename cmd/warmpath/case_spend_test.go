@@ -41,7 +41,7 @@ func metered(c *call, prompt, completion, cached int) {
 	}
 	c.events()
 	for range completion {
-		c.send(delta("word "))
+		c.send(deltaOf("word "))
 	}
 	c.send(usageEvent(prompt, completion, cached))
 	c.send("data: [DONE]\n\n")
@@ -85,7 +85,7 @@ func TestAStreamThatItsClientLeavesIsBilledForWhatCameOfIt(t *testing.T) {
 	w := newWorker(t, func(c *call) {
 		c.events()
 		for range words {
-			c.send(delta("word "))
+			c.send(deltaOf("word "))
 		}
 		c.stall()
 	})

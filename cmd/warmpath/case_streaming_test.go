@@ -17,7 +17,7 @@ func TestSTR_01_HopByHopHeadersOfAWorkerStopAtTheRouter(t *testing.T) {
 		defer conn.Close()
 		io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: keep-alive, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nTransfer-Encoding: chunked\r\n\r\n")
 		for i := range 20 {
-			event := delta(fmt.Sprint("word", i))
+			event := deltaOf(fmt.Sprint("word", i))
 			fmt.Fprintf(conn, "%x\r\n%s\r\n", len(event), event)
 			if !c.wait(10 * time.Millisecond) {
 				return
@@ -59,7 +59,7 @@ func TestSTR_02_HeadersLeaveBeforeTheFirstEvent(t *testing.T) {
 	w := newWorker(t, func(c *call) {
 		c.events()
 		<-release
-		c.send(delta("late"))
+		c.send(deltaOf("late"))
 		c.send("data: [DONE]\n\n")
 	})
 	rt := start(t, nil, w)
@@ -112,7 +112,7 @@ func TestSTR_04_CommentsStayComments(t *testing.T) {
 			c.wait(10 * time.Millisecond)
 		}
 		for i := range 5 {
-			say(delta(fmt.Sprint("w", i)))
+			say(deltaOf(fmt.Sprint("w", i)))
 			if i == 2 {
 				say(": still here\n\n")
 			}
@@ -135,7 +135,7 @@ func TestSTR_06_ABrokenStreamNeverLooksComplete(t *testing.T) {
 			conn := c.raw()
 			io.WriteString(conn, chunkedHead)
 			for i := range 5 {
-				writeChunk(conn, delta(fmt.Sprint("w", i)))
+				writeChunk(conn, deltaOf(fmt.Sprint("w", i)))
 			}
 			c.wait(50 * time.Millisecond) // a reset overtakes bytes that were not read yet
 			conn.SetLinger(0)
@@ -145,14 +145,14 @@ func TestSTR_06_ABrokenStreamNeverLooksComplete(t *testing.T) {
 			conn := c.raw()
 			io.WriteString(conn, chunkedHead)
 			for i := range 5 {
-				writeChunk(conn, delta(fmt.Sprint("w", i)))
+				writeChunk(conn, deltaOf(fmt.Sprint("w", i)))
 			}
 			conn.Close()
 		},
 		"half a chunk": func(c *call) {
 			conn := c.raw()
 			io.WriteString(conn, chunkedHead)
-			writeChunk(conn, delta("w"))
+			writeChunk(conn, deltaOf("w"))
 			io.WriteString(conn, "ff\r\ndata: {\"choi")
 			conn.Close()
 		},
@@ -173,9 +173,9 @@ func TestSTR_06_ABrokenStreamNeverLooksComplete(t *testing.T) {
 		})
 	}
 	t.Run("clean end without terminator", func(t *testing.T) {
-		rt := start(t, nil, newWorker(t, func(c *call) { c.events(); c.send(delta("w")) }))
+		rt := start(t, nil, newWorker(t, func(c *call) { c.events(); c.send(deltaOf("w")) }))
 		r := rt.post("/v1/chat/completions", chat("no end", true))
-		if r.err != nil || r.body != delta("w") {
+		if r.err != nil || r.body != deltaOf("w") {
 			t.Errorf("got %q, %v; want what the worker sent and a clean end", r.body, r.err)
 		}
 		if got := rt.metric("warmpath_streams_without_terminator_total"); got != 1 {
@@ -189,10 +189,10 @@ const chunkedHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTrans
 func writeChunk(w io.Writer, text string) { fmt.Fprintf(w, "%x\r\n%s\r\n", len(text), text) }
 
 func TestSTR_07_WriteBordersAreNotEventBorders(t *testing.T) {
-	text := delta("日本語のテスト") + delta("emoji 👩‍👩‍👧 family") + usageEvent(50, 9, 0) + "data: [DONE]\n\n"
+	text := deltaOf("日本語のテスト") + deltaOf("emoji 👩‍👩‍👧 family") + usageEvent(50, 9, 0) + "data: [DONE]\n\n"
 	var packed strings.Builder
 	for i := range 10 {
-		packed.WriteString(delta(fmt.Sprint("w", i)))
+		packed.WriteString(deltaOf(fmt.Sprint("w", i)))
 	}
 	packed.WriteString(usageEvent(50, 9, 0) + "data: [DONE]\n\n")
 	for _, run := range []struct {
@@ -223,8 +223,8 @@ func TestSTR_07_WriteBordersAreNotEventBorders(t *testing.T) {
 func TestSTR_08_TheUsageEventReachesOnlyThoseWhoAsked(t *testing.T) {
 	w := newWorker(t, func(c *call) {
 		c.events()
-		c.send(delta("a"))
-		c.send(delta("b"))
+		c.send(deltaOf("a"))
+		c.send(deltaOf("b"))
 		if strings.Contains(string(c.body), `"include_usage":true`) {
 			c.send(usageEvent(12, 2, 4))
 		}
@@ -277,7 +277,7 @@ func TestSTR_09_EventsAreNotGatheredForAClientThatTakesCompression(t *testing.T)
 		c.events()
 		for i := range 10 {
 			<-step
-			c.send(delta(fmt.Sprint("w", i)))
+			c.send(deltaOf(fmt.Sprint("w", i)))
 		}
 		c.send("data: [DONE]\n\n")
 	})
@@ -290,7 +290,7 @@ func TestSTR_09_EventsAreNotGatheredForAClientThatTakesCompression(t *testing.T)
 	next := eventsOf(resp)
 	for i := range 10 {
 		step <- struct{}{} // the worker writes its next event only when the last has been read here
-		if event, err := next(); err != nil || event != delta(fmt.Sprint("w", i)) {
+		if event, err := next(); err != nil || event != deltaOf(fmt.Sprint("w", i)) {
 			t.Fatalf("event %d: %q, %v", i, event, err)
 		}
 	}
@@ -301,7 +301,7 @@ func TestSTR_09_EventsAreNotGatheredForAClientThatTakesCompression(t *testing.T)
 
 func TestSTR_10_AnErrorAsTheFirstEventIsTriedElsewhereAndCountedAsFailure(t *testing.T) {
 	for _, dialect := range []struct{ name, path, event, good string }{
-		{"OpenAI", "/v1/chat/completions", "data: {\"error\":{\"message\":\"boom\",\"type\":\"internal_error\"}}\n\ndata: [DONE]\n\n", delta("fine") + "data: [DONE]\n\n"},
+		{"OpenAI", "/v1/chat/completions", "data: {\"error\":{\"message\":\"boom\",\"type\":\"internal_error\"}}\n\ndata: [DONE]\n\n", deltaOf("fine") + "data: [DONE]\n\n"},
 		{"Anthropic", "/v1/messages", "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"boom\"}}\n\n",
 			"event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",\"usage\":{\"input_tokens\":5,\"output_tokens\":0}}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"},
 	} {
@@ -337,7 +337,7 @@ func TestSTR_10_AnErrorAsTheFirstEventIsTriedElsewhereAndCountedAsFailure(t *tes
 }
 
 func TestAStreamCutAtTheDrainLimitEndsWithAnErrorEvent(t *testing.T) {
-	w := newWorker(t, func(c *call) { c.events(); c.send(delta("a")); c.stall() })
+	w := newWorker(t, func(c *call) { c.events(); c.send(deltaOf("a")); c.stall() })
 	rt := start(t, nil, w)
 	resp, err := rt.open(t.Context(), "/v1/chat/completions", chat("drain", true))
 	if err != nil {

@@ -85,7 +85,7 @@ func TestTMO_02_NoTimeoutCutsAHealthyLongStream(t *testing.T) {
 	w := newWorker(t, func(c *call) {
 		c.events()
 		for i := range events {
-			c.send(delta(fmt.Sprint("w", i)))
+			c.send(deltaOf(fmt.Sprint("w", i)))
 			if !c.wait(50 * time.Millisecond) {
 				return
 			}
@@ -103,7 +103,7 @@ func TestTMO_02_NoTimeoutCutsAHealthyLongStream(t *testing.T) {
 }
 
 func TestASilenceInAStreamBeyondTheIdleGapBreaksIt(t *testing.T) {
-	w := newWorker(t, func(c *call) { c.events(); c.send(delta("a")); c.stall() })
+	w := newWorker(t, func(c *call) { c.events(); c.send(deltaOf("a")); c.stall() })
 	rt := start(t, func(c *config.Config) { c.Timeouts.IdleGap = 200 * time.Millisecond }, w)
 	r := rt.post("/v1/chat/completions", chat("gap", true))
 	if r.err == nil || !strings.Contains(r.body, "timeouts.idle_gap") {
@@ -169,9 +169,9 @@ func TestAStreamUnderWayOutlivesTheRemovalOfItsWorker(t *testing.T) {
 	release := make(chan struct{})
 	w := newWorker(t, func(c *call) {
 		c.events()
-		c.send(delta("a"))
+		c.send(deltaOf("a"))
 		<-release
-		c.send(delta("b"))
+		c.send(deltaOf("b"))
 		c.send("data: [DONE]\n\n")
 	})
 	rt := start(t, nil, w)

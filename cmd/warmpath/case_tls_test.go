@@ -168,7 +168,7 @@ var ways = map[string]func(rt *testRouter, w1, w2 *worker) string{
 		both(w1, w2, func(c *call) {
 			c.events()
 			for _, word := range []string{"a", "b", "c"} {
-				c.send(delta(word))
+				c.send(deltaOf(word))
 				<-next
 			}
 			c.send("data: [DONE]\n\n")
@@ -191,7 +191,7 @@ var ways = map[string]func(rt *testRouter, w1, w2 *worker) string{
 		reached, left := make(chan struct{}, 2), make(chan struct{}, 2)
 		both(w1, w2, func(c *call) {
 			c.events()
-			c.send(delta("a"))
+			c.send(deltaOf("a"))
 			reached <- struct{}{}
 			c.stall()
 			left <- struct{}{}
@@ -222,7 +222,7 @@ var ways = map[string]func(rt *testRouter, w1, w2 *worker) string{
 	"a stream that breaks ends with an error event": func(rt *testRouter, w1, w2 *worker) string {
 		both(w1, w2, func(c *call) {
 			c.events()
-			c.send(delta("a"))
+			c.send(deltaOf("a"))
 			c.reset()
 		})
 		r := rt.post("/v1/chat/completions", chat("b", true))
@@ -353,6 +353,9 @@ func TestTwoKindsOfTrustAtOneAddressAreRefused(t *testing.T) {
 	c := config.Default()
 	c.Listen, c.Admin, c.StateDir = "127.0.0.1:0", "127.0.0.1:0", t.TempDir()
 	c.Workers = []config.Worker{{ID: "a", URL: w.url + "/a", TLS: certs.WorkerFiles{CA: p.ca}}, {ID: "b", URL: w.url + "/b", TLS: certs.WorkerFiles{Insecure: true}}}
+	if err := checkWorkers(c); err == nil || !strings.Contains(err.Error(), "workers.b.tls") {
+		t.Errorf("before a change of the configuration: %v", err)
+	}
 	r, err := startRouter(c, newLogger(io.Discard, c))
 	if err == nil {
 		r.Close()

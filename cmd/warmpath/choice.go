@@ -12,14 +12,12 @@ import (
 
 // wireChoices has models chosen for names that stand for others, and requests led to pools of workers, where there are any.
 func (r *router) wireChoices() error {
-	po, mo := r.cfg.PoolOptions(), r.cfg.ModelOptions()
+	po, mo := r.settings().PoolOptions(), r.settings().ModelOptions()
 	set, wrong := pools.New(po)
 	if len(wrong) > 0 {
 		return fmt.Errorf("the pools cannot be as configured: %s", wrong[0])
 	}
-	if len(po.Pools) > 0 {
-		r.gate.UsePools(set)
-	}
+	r.gate.UsePools(orNone(set, po))
 	r.gate.UsePrices(models.PricesOf(mo).Of)
 	desk, odd := choice.New(mo, r.gate)
 	if len(odd) > 0 {
@@ -77,11 +75,8 @@ type chosenState struct {
 
 // virtualsNow are the virtual models for /state; none where there are none.
 func (r *router) virtualsNow() (all []virtualState) {
-	if r.choice == nil {
-		return nil
-	}
-	counts, unknown := r.choice.Counts(), r.choice.Unknown(r.cfg.ModelOptions())
-	for i, m := range r.cfg.Models {
+	counts, unknown := r.choice.Counts(), r.choice.Unknown(r.settings().ModelOptions())
+	for i, m := range r.settings().Models {
 		v := virtualState{Model: m.Name, Chosen: []chosenState{}}
 		for _, c := range counts {
 			if c.Virtual == m.Name {

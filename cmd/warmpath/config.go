@@ -47,28 +47,6 @@ that FILE gives it. What it prints is itself a good file. Credentials are not pr
 	}
 }
 
-func configCheckCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "check FILE",
-		Short: "Check a configuration file, with the verdict that serve would give",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("config check wants one FILE, not %d", len(args))
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := config.Load(args[0])
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: good: %s, policy %s, listening on %s, admin on %s\n",
-				args[0], whoIsThere(c), c.Policy, c.Listen, c.Admin)
-			return err
-		},
-	}
-}
-
 func configSchemaCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",

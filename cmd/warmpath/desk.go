@@ -26,23 +26,12 @@ const (
 // openDesk reads who may use the router, and what they have spent today. The file of tenants is read again when it changes: whole, and only if
 // all of it is right.
 func (r *router) openDesk() error {
-	o := admission.Options{Classes: r.cfg.Queue.ClassNames(), Class: r.cfg.Queue.Class, BodyPriority: r.cfg.Queue.BodyPriority, TenantHeader: tenantHeader, TenantsBytesMax: tenantBytesMax}
+	o := deskOptions(*r.settings())
 	var err error
-	if file := r.cfg.Tenants.File; file != "" {
-		prices := models.PricesOf(r.cfg.ModelOptions())
-		_, err = r.safety.files.Add("tenants.file", []string{file}, func(contents [][]byte) error {
-			table, err := parseTenants(file, contents[0], prices)
-			switch {
-			case err != nil:
-				return err
-			case r.desk == nil: // the first reading
-				o.Tenants = table
-				return nil
-			}
-			return r.desk.Replace(time.Now(), table)
-		})
+	if file := r.settings().Tenants.File; file != "" {
+		o.Tenants, err = r.followTenants(file)
 	}
-	if name := r.cfg.Tenants.KeysEnv; name != "" {
+	if name := r.settings().Tenants.KeysEnv; name != "" {
 		o.Tenants, err = tenantsOf(name)
 	}
 	var wrong usageError
@@ -57,6 +46,25 @@ func (r *router) openDesk() error {
 	}
 	r.restoreSpent()
 	return nil
+}
+
+// followTenants reads a file of tenants, and again whenever it changes.
+func (r *router) followTenants(file string) (first *tenant.Table, err error) {
+	stop, err := r.safety.files.Add("tenants.file", []string{file}, func(contents [][]byte) error {
+		table, err := parseTenants(file, contents[0], models.PricesOf(r.settings().ModelOptions()))
+		switch {
+		case err != nil:
+			return err
+		case first == nil:
+			first = table
+			return nil
+		}
+		return r.desk.Replace(time.Now(), table)
+	})
+	if err == nil {
+		r.reloads.leaveTenants = stop
+	}
+	return first, err
 }
 
 // tenantsOf reads tenants from an environment variable.
@@ -104,7 +112,7 @@ const unpricedMax = 1000
 
 // tellUnpriced tells once of models that cost nothing where money is a tenant's limit. It is called with changes held.
 func (r *router) tellUnpriced(all []fleet.Model) {
-	prices := models.PricesOf(r.cfg.ModelOptions())
+	prices := models.PricesOf(r.settings().ModelOptions())
 	for _, m := range all {
 		if prices.Of(m.ID) == (cost.Price{}) && !r.unpriced[m.ID] && len(r.unpriced) < unpricedMax && r.desk.Spends() {
 			r.unpriced[m.ID] = true

@@ -45,7 +45,7 @@ type exactMode struct {
 }
 
 func (r *router) wireExact() *exactMode {
-	m := exactParts(r.cfg.Exact, r.seed, r.safety.certs, r.log)
+	m := exactParts(r.settings().Exact, r.seed, r.safety.certs, r.log)
 	m.r = r
 	return m
 }
@@ -101,8 +101,8 @@ func (m *exactMode) follow(t telemetry.Target, i fleet.Info) {
 	m.tellUnserved()
 	m.render.Follow(render.Target{ID: t.ID, URL: t.URL, Key: t.Key, Engine: i.Engine, Models: i.Models, ModelPath: i.Path, Incarnation: t.Incarnation})
 	w := m.r.configured[t.ID]
-	saltless := m.r.cfg.Isolate == config.IsolateTenant && i.Engine == "sglang" // its events leave out what tells tenants' blocks apart
-	if i.BlockTokens <= 0 || saltless || !tellsEvents(m.r.cfg.Exact.Events, w, i.Engine) {
+	saltless := m.r.settings().Isolate == config.IsolateTenant && i.Engine == "sglang" // its events leave out what tells tenants' blocks apart
+	if i.BlockTokens <= 0 || saltless || !tellsEvents(m.r.settings().Exact.Events, w, i.Engine) {
 		return
 	}
 	rank := -1
@@ -119,7 +119,7 @@ func (m *exactMode) follow(t telemetry.Target, i fleet.Info) {
 
 // tellUnserved warns once of files that are named for a model which no worker serves, as soon as all have said what they serve.
 func (m *exactMode) tellUnserved() {
-	if m.toldUnserved || len(m.r.cfg.Exact.Tokenizers) == 0 {
+	if m.toldUnserved || len(m.r.settings().Exact.Tokenizers) == 0 {
 		return
 	}
 	var served []string
@@ -136,7 +136,7 @@ func (m *exactMode) tellUnserved() {
 		return
 	}
 	m.toldUnserved = true
-	for _, text := range unservedFiles(m.r.cfg.Exact.Tokenizers, served) {
+	for _, text := range unservedFiles(m.r.settings().Exact.Tokenizers, served) {
 		m.r.log.Warn(text)
 	}
 }

@@ -66,10 +66,10 @@ func (r *router) settled(f *facts.Facts) {
 			lat.E2E.Observe(f.Ended.Sub(f.Started))
 		}
 	}
-	if r.decisions != nil {
-		r.logDecision(f)
+	if w := r.decisions.Load(); w != nil {
+		logDecision(w, f)
 	}
-	if r.cfg.AccessLog {
+	if r.settings().AccessLog {
 		r.logAccess(f)
 	}
 }
@@ -129,8 +129,8 @@ func (r *router) logAccess(f *facts.Facts) {
 }
 
 // logDecision hands one record to the decision log, which never waits.
-func (r *router) logDecision(f *facts.Facts) {
-	d := r.decisions.Record()
+func logDecision(w *declog.Writer, f *facts.Facts) {
+	d := w.Record()
 	d.Time, d.ID, d.API, d.Model, d.Tenant, d.Stream = f.Started, f.ID, f.API.String(), f.Model, f.Tenant, f.Stream
 	if f.Session != 0 {
 		d.Session = fmt.Sprintf("%016x", f.Session)
@@ -168,7 +168,7 @@ func (r *router) logDecision(f *facts.Facts) {
 		slices.Sort(f.Gaps)
 		d.ITLP50Seconds, d.ITLMaxSeconds = float64(f.Gaps[n/2]), f.GapMax.Seconds()
 	}
-	r.decisions.Log(d)
+	w.Log(d)
 }
 
 // collect fills in the state of the moment for a scrape of the metrics.
@@ -176,6 +176,7 @@ func (r *router) collect(s *metrics.State) {
 	view := r.exact.collect(s)
 	r.collectQueue(s)
 	r.safety.collect(&s.Safety)
+	r.collectReloads(&s.Reload)
 	r.collectChoices(s)
 	r.collectForecasts(s)
 	r.collectSources(s)
@@ -201,8 +202,8 @@ func (r *router) collect(s *metrics.State) {
 		x := v.Index.Stats()
 		s.IndexBytes, s.IndexBytesMax, s.IndexBlocks, s.IndexEvictions = x.Bytes, x.BytesMax, int64(x.Blocks), x.Evictions
 	})
-	if r.decisions != nil {
-		stats := r.decisions.Stats()
+	if w := r.decisions.Load(); w != nil {
+		stats := w.Stats()
 		s.DecisionLogRecords, s.DecisionLogDrops = stats.Written, stats.Dropped
 	}
 }

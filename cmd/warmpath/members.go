@@ -44,13 +44,13 @@ const (
 const restlessEvery = 200 * time.Millisecond
 
 func newMembers(r *router) *members {
-	d := r.cfg.Discovery
+	d := r.settings().Discovery
 	m := &members{r: r, again: make(chan struct{}, 1), held: map[string]bool{}, bad: map[string][]roster.Refusal{}, heard: map[string]bool{}, moving: map[string]time.Time{}, logged: map[string]string{}}
 	m.registry = discovery.NewRegistry(d.HeartbeatsMissed, d.WorkersMax)
 	m.found = discovery.New(discovery.Options{StaleAfter: d.StaleAfter, WorkersMax: d.WorkersMax, Log: r.log,
 		OnSet: func(name string, set []discovery.Worker) { m.tell(name, m.entries(name, set)) }})
 	order := []string{fromConfig, fromAdmin}
-	for _, s := range sourcesOf(r.cfg) {
+	for _, s := range sourcesOf(*r.settings()) {
 		m.found.Add(s.name, s.source)
 		order = append(order, s.name)
 	}
@@ -96,7 +96,7 @@ func (m *members) entries(source string, set []discovery.Worker) (all []roster.E
 	var bad []roster.Refusal
 	for _, f := range set {
 		w := workerOf(f)
-		if err := m.r.cfg.CheckWorker(&w); err != nil {
+		if err := m.r.settings().CheckWorker(&w); err != nil {
 			bad = append(bad, roster.Refusal{Source: source, ID: w.ID, URL: w.URL, Why: err.Error()})
 			continue
 		}
@@ -340,17 +340,4 @@ func (m *members) undrain(id string) error {
 	}
 	m.r.log.Info("worker takes requests again", "worker", id)
 	return nil
-}
-
-// relabelWorker has pools go by a worker's new labels.
-func (r *router) relabelWorker(id string, w config.Worker) {
-	r.changes.Lock()
-	defer r.changes.Unlock()
-	if _, there := r.configured[id]; !there {
-		return
-	}
-	r.configured[id] = w
-	if err := r.gate.Relabel(id, w.AllLabels()); err != nil {
-		r.log.Debug("labels of a worker that is not in the fleet any more", "worker", id, "error", err)
-	}
 }

@@ -102,13 +102,13 @@ func hold(finish <-chan struct{}) func(*call) {
 			return
 		}
 		c.events()
-		c.send(delta("a"))
+		c.send(deltaOf("a"))
 		select {
 		case <-finish:
 		case <-c.gone:
 			return
 		}
-		c.send(delta("b"))
+		c.send(deltaOf("b"))
 		c.send("data: [DONE]\n\n")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/admission"
@@ -22,9 +23,7 @@ import (
 	"github.com/warmpath/warmpath/internal/downstream"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
-	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/metrics"
-	"github.com/warmpath/warmpath/internal/models"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/prompt"
 	"github.com/warmpath/warmpath/internal/proxy"
@@ -34,7 +33,8 @@ import (
 
 // router is the whole product put together, by hand and in one place. serve, demo and the tests all start it here.
 type router struct {
-	cfg       config.Config
+	cfg       atomic.Pointer[config.Config] // in force; it is replaced, never changed
+	reloads   reloads
 	log       *slog.Logger
 	gate      *gate.Gate
 	proxy     *proxy.Proxy
@@ -47,8 +47,8 @@ type router struct {
 	telemetry *telemetry.Manager
 	exact     *exactMode
 	members   *members
-	decisions *declog.Writer // nil: no decision log
-	secret    []byte         // the installation's
+	decisions atomic.Pointer[declog.Writer] // nil: no decision log
+	secret    []byte                        // the installation's
 	seed      prefix.Seed
 	started   time.Time
 
@@ -80,13 +80,14 @@ func startRouter(cfg config.Config, log *slog.Logger) (*router, error) {
 	if err != nil { // a container with a read-only root has no folder of its own, and can do without
 		log.Warn("the installation's secret lives as long as this process: block numbers and fingerprints will differ after a restart", "error", err)
 	}
-	r := &router{cfg: cfg, log: log, secret: secret, seed: prefix.NewSeed(secret), started: time.Now(), configured: map[string]config.Worker{}, unpriced: map[string]bool{}, reached: map[string]reached{}}
-	if cfg.DecisionLog.File != "" {
-		r.decisions, err = declog.Create(declog.Options{Path: cfg.DecisionLog.File, FileBytesMax: int64(cfg.DecisionLog.BytesMax), FilesMax: cfg.DecisionLog.FilesMax, Log: log})
-		if err != nil {
-			return nil, fmt.Errorf("the decision log cannot be written (setting decision_log.file): %w", err)
-		}
+	r := &router{log: log, secret: secret, seed: prefix.NewSeed(secret), started: time.Now(), configured: map[string]config.Worker{}, unpriced: map[string]bool{}, reached: map[string]reached{}}
+	r.cfg.Store(&cfg)
+	r.reloads.state.Store(&configState{Hash: configHash(cfg), Generation: 1, Loaded: r.started})
+	decisions, err := openDecisions(cfg, log)
+	if err != nil {
+		return nil, err
 	}
+	r.decisions.Store(decisions)
 	if r.safety, err = openSafety(cfg, log); err != nil {
 		r.closeFiles()
 		return nil, err
@@ -117,13 +118,13 @@ func startRouter(cfg config.Config, log *slog.Logger) (*router, error) {
 
 // listen takes both ports before anything else starts, so that a port in use is the first and only thing said.
 func (r *router) listen() (err error) {
-	if r.dataAt, err = net.Listen("tcp", r.cfg.Listen); err != nil {
+	if r.dataAt, err = net.Listen("tcp", r.settings().Listen); err != nil {
 		return fmt.Errorf("the data port cannot be opened (setting listen, flag --listen): %w", err)
 	}
-	if r.cfg.Admin == "" {
+	if r.settings().Admin == "" {
 		return nil
 	}
-	if r.adminAt, err = net.Listen("tcp", r.cfg.Admin); err != nil {
+	if r.adminAt, err = net.Listen("tcp", r.settings().Admin); err != nil {
 		r.dataAt.Close()
 		return fmt.Errorf("the admin port cannot be opened (setting admin, flag --admin): %w", err)
 	}
@@ -132,15 +133,14 @@ func (r *router) listen() (err error) {
 
 // wire makes the rooms and ties them together.
 func (r *router) wire() error {
-	c := r.cfg
-	f := fleet.New(fleet.Options{EjectAfter: c.Ejection.After, EjectFor: c.Ejection.First, EjectMax: c.Ejection.Max,
-		StaleAfter: c.Telemetry.StaleAfter, InFlightMax: c.InFlightMax})
+	c := *r.settings()
+	f := fleet.New(fleetOptions(c))
 	x := prefix.New(prefix.Options{BytesMax: int64(c.IndexBytesMax)})
 	book, outputs, ratio := cost.NewBook(cost.DefaultOptions()), cost.NewOutputs(outputsMax), cost.NewRatio()
 	s := sched.New(f, x, book, outputs, ratio, sched.Options{Policy: c.Policy, Seed: mathrand.Uint64(), EnterMax: gate.EnterAtOnce, Room: c.Queue.Room()})
 	r.gate = gate.New(f, x, book, outputs, ratio, s, dialOptions(c, r.safety.certs.DialTLS), time.Now)
 	if c.Queue.Enabled {
-		if err := r.gate.UseQueue(gate.QueueOptions{Options: c.Queue.Flow(), Heavy: c.Queue.HeavyRule(), Hold: c.Queue.Hold}); err != nil {
+		if err := r.gate.UseQueue(queueOptions(c)); err != nil {
 			return fmt.Errorf("the queue cannot be made (setting queue): %w", err)
 		}
 	}
@@ -155,15 +155,8 @@ func (r *router) wire() error {
 	}
 	r.exact = r.wireExact()
 	r.members = newMembers(r)
-	o := proxy.DefaultOptions()
-	o.BodyBytesMax, o.RetriesMax, o.InjectUsage, o.ExplainHeaders = int64(c.BodyBytesMax), c.RetriesMax, c.InjectUsage, c.ExplainHeaders
-	o.SpoolBytes, o.SpoolDir, o.CORS = int64(c.BodySpoolBytes), c.BodySpoolDir, intake.CORS{Origins: c.CORS.Origins}
-	o.ConnectTimeout, o.HeaderTimeout, o.IdleGap = c.Timeouts.Connect, c.Timeouts.Header, c.Timeouts.IdleGap
-	o.ClientTimeout, o.BodiesBytesMax = c.Timeouts.Client, int64(c.BodiesBytesMax)
-	o.Salt = r.salts()
-	o.Prices, o.EnginePriority, o.TellPosition = models.PricesOf(c.ModelOptions()), c.Queue.EnginePriority, c.Queue.TellPosition
 	r.keyer = prompt.New(r.seed, prompt.DefaultOptions())
-	r.proxy = proxy.New(o, r.desk, r.choice, r.gate, r.keyer, r.hooks(), r.log, time.Now)
+	r.proxy = proxy.New(r.proxyOptions(c), r.desk, r.choice, r.gate, r.keyer, r.hooks(), r.log, time.Now)
 	r.telemetry = telemetry.New(telemetry.Options{Interval: c.Telemetry.Interval, Timeout: c.Telemetry.Timeout, StaleAfter: c.Telemetry.StaleAfter,
 		DialTLS: r.safety.certs.DialTLS, InFlight: r.gate.InFlight, OnInfo: r.onInfo, OnCounts: r.onCounts, OnRestart: r.onRestart, OnDown: r.onDown, OnFail: r.onFail, Log: r.log})
 	var err error
@@ -175,7 +168,7 @@ func (r *router) wire() error {
 func (r *router) serve() {
 	r.base, r.cut = context.WithCancelCause(context.Background())
 	quiet := slog.NewLogLogger(r.log.Handler(), slog.LevelDebug)
-	r.data = downstream.New(downstream.Options{Handler: r.proxy, Listed: true, Context: r.base, Log: r.log, BodyBytesMax: int64(r.cfg.BodyBytesMax), ConnectionsMax: connectionsMax(workersExpected(r.cfg))})
+	r.data = downstream.New(downstream.Options{Handler: r.proxy, Listed: true, Context: r.base, Log: r.log, BodyBytesMax: int64(r.settings().BodyBytesMax), ConnectionsMax: connectionsMax(workersExpected(*r.settings()))})
 	if r.adminAt != nil {
 		r.admin = &http.Server{Handler: r.guarded, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 3 * time.Minute, ErrorLog: quiet}
 		r.running.Go(func() { r.report("admin port", r.admin.Serve(over(r.adminAt, r.safety.admin))) })
@@ -256,8 +249,8 @@ func (r *router) Close() {
 }
 
 func (r *router) closeFiles() {
-	if r.decisions != nil {
-		r.decisions.Close()
+	if d := r.decisions.Load(); d != nil {
+		d.Close()
 	}
 }
 

@@ -130,7 +130,7 @@ func (s *safety) watchTokens(c config.Config, g *guard.Guard) error {
 
 // guardAdmin puts the guard before the admin port.
 func (r *router) guardAdmin(mux http.Handler) (http.Handler, error) {
-	c := r.cfg
+	c := *r.settings()
 	names := slices.Clone(c.Access.Hosts)
 	if own, err := os.Hostname(); err == nil {
 		names = append(names, own)
@@ -169,11 +169,11 @@ func adminNeeds(q *http.Request) guard.Role {
 }
 
 // salts are what keeps tenants' caches apart; nil where they share them.
-func (r *router) salts() func(tenant, own string) string {
-	if r.cfg.Isolate != config.IsolateTenant {
+func (r *router) salts(c config.Config) func(tenant, own string) string {
+	if c.Isolate != config.IsolateTenant {
 		return nil
 	}
-	if r.cfg.Tenants.File == "" && r.cfg.Tenants.KeysEnv == "" {
+	if c.Tenants.File == "" && c.Tenants.KeysEnv == "" {
 		r.log.Warn("tenants are kept apart by a header that anybody can write (" + tenantHeader + "), because nobody is asked for a key (settings isolate, tenants.file)")
 	}
 	return func(name, own string) string { return tenant.Salt(r.secret, name, own) }
@@ -233,6 +233,18 @@ func (s *safety) reach(w config.Worker, changed func(key string)) (reached, erro
 	forget := to.stop
 	to.stop = func() { stop(); forget() }
 	return to, nil
+}
+
+// checkWorkers says whether the files by which workers are reached can be used; it uses none of them.
+func checkWorkers(c config.Config) error {
+	files := filewatch.New(filewatch.Options{})
+	s := &safety{files: files, certs: certs.New(files)}
+	for _, w := range c.Workers {
+		if _, err := s.reach(c.Keyed(w), func(string) {}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // addressOf is the host and port that a worker's URL stands for.

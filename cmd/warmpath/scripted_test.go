@@ -172,13 +172,13 @@ func (c *call) good(words ...string) {
 	}
 	c.events()
 	for _, word := range words {
-		c.send(delta(word))
+		c.send(deltaOf(word))
 	}
 	c.send("data: [DONE]\n\n")
 }
 
-// delta is one chat chunk.
-func delta(content string) string {
+// deltaOf is one chat chunk.
+func deltaOf(content string) string {
 	text, _ := json.Marshal(content)
 	return fmt.Sprintf(`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":%s}}]}`, text) + "\n\n"
 }

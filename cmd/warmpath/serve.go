@@ -27,15 +27,18 @@ this machine are asked (vLLM 8000, SGLang 30000, llama.cpp 8080, Ollama 11434, L
 
 Clients use the data port as they used the engine: http://127.0.0.1:8800/v1. Operators use the admin port:
 /metrics, /state, POST /workers, POST /workers/{id}/drain, DELETE /workers/{id}, POST /policy, POST /explain (docs/ADMIN.md).
-Both listen on this machine only until you say otherwise. Clients are asked for a key once a file says whose keys there are
-(setting tenants.file, warmpath tenant --help): have one before you expose the data port. Until then whoever reaches it may use it.
+Both listen on this machine only until you say otherwise; the admin port is opened beyond it only to those who show a token
+(--admin-token-file) or a certificate, unless --admin-open says that all may come in. Clients are asked for a key once a file says
+whose keys there are (setting tenants.file, warmpath tenant --help): have one before you expose the data port. Until then whoever
+reaches it may use it.
 
 A worker gets no more requests at once than keep it busy: its batch slots and a few, a second of queued prefill, its KV memory, and
 in_flight_max where that is set. When all workers have so much, requests wait here, in the order in which they deserve to go (setting
 queue), and are refused with a reason and a time to come again where the queue is full. Without the queue they wait in the engines.
 
 SIGTERM or Ctrl-C: /readyz fails at once, running answers finish within --drain-timeout; a second signal stops at once.
-SIGHUP changes nothing: the configuration is read at start only. Files of tenants, certificates and tokens are taken up by themselves when they change.`
+SIGHUP, warmpath reload or, with watch_config, the file itself: the configuration is read again, flags included, and is in force whole or
+not at all (docs/RELOAD.md). Answers under way go on, and workers that stay keep what is known of them. Files of tenants, certificates and tokens are taken up by themselves when they change.`
 
 const serveExample = `  warmpath serve --worker http://gpu-1:8000 --worker http://gpu-2:8000
   warmpath serve --config warmpath.yaml --listen 0.0.0.0:8800
@@ -46,6 +49,7 @@ const serveExample = `  warmpath serve --worker http://gpu-1:8000 --worker http:
 // serveFlags are the flags of `warmpath serve`; each that is given replaces its setting of the file.
 type serveFlags struct {
 	file                      string
+	watch                     bool
 	workers                   []string
 	listen, admin, policy     string
 	drain                     time.Duration
@@ -70,12 +74,17 @@ func serveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return runServe(cmd.OutOrStdout(), cmd.ErrOrStderr(), cfg)
+			var again func() (config.Config, error)
+			if f.file != "" {
+				again = func() (config.Config, error) { return f.config(cmd) }
+			}
+			return runServe(cmd.OutOrStdout(), cmd.ErrOrStderr(), cfg, f.file, again)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.file, "config", "", "configuration file (YAML); see config print and config schema")
 	flags.StringArrayVar(&f.workers, "worker", nil, "address of an engine, http://host:port; repeat for more")
+	flags.BoolVar(&f.watch, "watch-config", false, "take up changes of the configuration file by themselves")
 	flags.StringVar(&f.listen, "listen", d.Listen, "address of the data port; 0.0.0.0:8800 exposes it")
 	flags.StringVar(&f.admin, "admin", d.Admin, "address of the admin port; empty for none")
 	flags.StringVar(&f.policy, "policy", d.Policy, "how a worker is chosen: "+strings.Join(sched.PolicyNames(), ", "))
@@ -125,6 +134,7 @@ func (f *serveFlags) config(cmd *cobra.Command) (config.Config, error) {
 			set()
 		}
 	}
+	given("watch-config", func() { cfg.WatchConfig = f.watch })
 	given("listen", func() { cfg.Listen = f.listen })
 	given("admin", func() { cfg.Admin = f.admin })
 	given("policy", func() { cfg.Policy = f.policy })
@@ -149,13 +159,14 @@ func (f *serveFlags) config(cmd *cobra.Command) (config.Config, error) {
 	return cfg, cfg.Validate()
 }
 
-// runServe serves until a signal, then drains.
-func runServe(stdout, stderr io.Writer, cfg config.Config) error {
+// runServe serves until a signal, then drains. again reads the configuration's file again; nil: there is none.
+func runServe(stdout, stderr io.Writer, cfg config.Config, file string, again func() (config.Config, error)) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
 	log := newLogger(stderr, cfg)
-	if len(cfg.Workers) == 0 && !cfg.Discovery.Any() {
+	found := len(cfg.Workers) == 0 && !cfg.Discovery.Any()
+	if found {
 		var err error
 		if cfg.Workers, err = findLocal(stderr); err != nil {
 			return err
@@ -166,11 +177,12 @@ func runServe(stdout, stderr io.Writer, cfg config.Config) error {
 		return err
 	}
 	defer r.Close()
+	r.canReload(file, found, again)
 	fmt.Fprintf(stdout, "serving on %s/v1 (policy %s, %s)\n", r.DataURL(), cfg.Policy, whoIsThere(cfg))
 	if r.AdminURL() != "" {
 		fmt.Fprintf(stdout, "admin on %s (/metrics, /state)\n", r.AdminURL())
 	}
-	log.Info("stopping: no new requests, running ones go on", "signal", untilStopped(signals, log).String(), "running", r.proxy.Running(), "limit", cfg.DrainTimeout)
+	log.Info("stopping: no new requests, running ones go on", "signal", untilStopped(signals, r).String(), "running", r.proxy.Running(), "limit", r.settings().DrainTimeout)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	stop := make(chan struct{})
@@ -189,7 +201,7 @@ func runServe(stdout, stderr io.Writer, cfg config.Config) error {
 			}
 		}
 	}()
-	if cut := r.Drain(ctx, cfg.DrainTimeout); cut > 0 {
+	if cut := r.Drain(ctx, r.settings().DrainTimeout); cut > 0 {
 		log.Warn("requests cut off at the end of the drain", "requests", cut)
 	}
 	return nil
@@ -207,15 +219,14 @@ func whoIsThere(cfg config.Config) string {
 	return text
 }
 
-// untilStopped waits for a signal to stop. SIGHUP, the usual wish to read the configuration again, is none: it must not end a router by
-// accident, a terminal that is closed included.
-func untilStopped(signals <-chan os.Signal, log *slog.Logger) os.Signal {
+// untilStopped waits for a signal to stop. SIGHUP is the wish to read the configuration again.
+func untilStopped(signals <-chan os.Signal, r *router) os.Signal {
 	for {
 		s := <-signals
 		if s != syscall.SIGHUP {
 			return s
 		}
-		log.Warn("SIGHUP changes nothing: the configuration is read at start only; workers and the policy are changed at the admin port, and files of tenants, certificates and tokens are taken up by themselves")
+		_, _ = r.reload("SIGHUP", false) // the log tells
 	}
 }
 
@@ -248,9 +259,11 @@ Or try it alone: warmpath demo --keep`)}
 }
 
 func newLogger(w io.Writer, cfg config.Config) *slog.Logger {
-	o := &slog.HandlerOptions{Level: cfg.Level()}
+	at := new(slog.LevelVar)
+	at.Set(cfg.Level())
+	o := &slog.HandlerOptions{Level: at}
 	if cfg.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(w, o))
+		return slog.New(levelled{slog.NewJSONHandler(w, o), at})
 	}
-	return slog.New(slog.NewTextHandler(w, o))
+	return slog.New(levelled{slog.NewTextHandler(w, o), at})
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/warmpath/warmpath/internal/config"
 )
 
-func TestSIGHUPEndsNothingAndSaysSo(t *testing.T) {
+func TestSIGHUPWithoutAConfigurationFileEndsNothingAndSaysSo(t *testing.T) {
 	w := newWorker(t, nil)
 	c := config.Default()
 	c.Listen, c.Admin, c.StateDir = "127.0.0.1:0", "", t.TempDir()
 	c.Workers = []config.Worker{config.WorkerAt(w.url)}
 	out, log, ended := &lockedBuffer{}, &lockedBuffer{}, make(chan error, 1)
-	go func() { ended <- runServe(out, log, c) }()
+	go func() { ended <- runServe(out, log, c, "", nil) }()
 	eventually(t, "the router to serve", func() bool { return strings.Contains(out.String(), "1 worker)") })
 	self, err := os.FindProcess(os.Getpid())
 	if err != nil {
@@ -26,7 +26,7 @@ func TestSIGHUPEndsNothingAndSaysSo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "the log to speak of the signal", func() bool { return strings.Contains(log.String(), "SIGHUP changes nothing") })
+	eventually(t, "the log to speak of the signal", func() bool { return strings.Contains(log.String(), "without a configuration file") })
 	select {
 	case err := <-ended:
 		t.Fatalf("SIGHUP ended the router: %v", err)

@@ -21,17 +21,17 @@ const spentEvery = 2 * time.Second
 
 // spentFile is the file of this router among others that share the folder.
 func (r *router) spentFile() (string, error) {
-	folder, err := r.cfg.StateFolder()
+	folder, err := r.settings().StateFolder()
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(folder, "spent-"+strings.NewReplacer(":", "_", "/", "_", "[", "", "]", "").Replace(r.cfg.Listen)+".json"), nil
+	return filepath.Join(folder, "spent-"+strings.NewReplacer(":", "_", "/", "_", "[", "", "]", "").Replace(r.settings().Listen)+".json"), nil
 }
 
 // restoreSpent takes back what was spent today before the restart. What cannot be read counts as nothing spent, and is told.
 func (r *router) restoreSpent() {
 	file, err := r.spentFile()
-	if err != nil || r.cfg.Tenants.File == "" {
+	if err != nil || r.settings().Tenants.File == "" {
 		return // keepSpent says so, once there is something to keep
 	}
 	text, err := os.ReadFile(file)

@@ -33,7 +33,7 @@ func rankID(id string, rank int) string { return id + "-dp" + strconv.Itoa(rank)
 
 // addWorker puts a worker into the fleet and starts asking it what it is.
 func (r *router) addWorker(w config.Worker, id, rank string) error {
-	to, err := r.safety.reach(r.cfg.Keyed(w), func(key string) { r.rekey(id, key) })
+	to, err := r.safety.reach(r.settings().Keyed(w), func(key string) { r.rekey(id, key) })
 	if err != nil {
 		return err
 	}
@@ -95,14 +95,17 @@ func signalsMissing(c fleet.Counts) []string {
 	return names
 }
 
-// changed is how a worker's settings changed. Labels are what pools go by, and nothing to a worker itself.
+// changed is how a worker's settings changed. It goes on as it is under other labels, which pools go by, another credential, or another bound;
+// with any other change it is another worker.
 func changed(was, is config.Worker) roster.Difference {
-	relabelled := !slices.Equal(was.AllLabels(), is.AllLabels())
-	was.Labels, was.Pool, is.Labels, is.Pool = nil, "", nil, ""
+	same := func(w config.Worker) config.Worker {
+		w.Labels, w.Pool, w.Key, w.KeyFile, w.InFlightMax = nil, "", "", "", 0
+		return w
+	}
 	switch {
-	case !reflect.DeepEqual(was, is):
+	case !reflect.DeepEqual(same(was), same(is)):
 		return roster.Other
-	case relabelled:
+	case !slices.Equal(was.AllLabels(), is.AllLabels()) || was.Key != is.Key || was.KeyFile != is.KeyFile || was.InFlightMax != is.InFlightMax:
 		return roster.Relabelled
 	}
 	return roster.Same

@@ -77,7 +77,7 @@ func TestMUL01RulesThatCannotBeMeantAreRefusedWithTheirLineAndReason(t *testing.
 		{"models:\n- name: a\n  candidates: [b]\n- name: b\n  candidates: [a]", `w.yaml:5: models[1].candidates[0].model: stands for itself: a -> b -> a`},
 		{"models:\n- name: a\n  choose: weight\n  candidates:\n  - {model: m, weight: -1}", `w.yaml:5: models[0].candidates[0].weight: -1 is below the least, 0`},
 		{"models:\n- name: a\n  candidates: [m]\n  fallback: [{model: n, on: [rain]}]", `w.yaml:4: models[0].fallback[0].on[0]: unknown error "rain"`},
-		{"models:\n- name: a\n  choose: dice\n  candidates: [m]", `w.yaml:3: models[0].choose: "dice" is not known; choose one of`},
+		{"models:\n- name: a\n  choose: dice\n  candidates: [m]", `w.yaml:3: models[0].choose: "dice" is not known; choose one of cost, weight, order`},
 		{"models:\n- {name: a, candidates: [m]}\n- {name: a, candidates: [m]}", `w.yaml:3: models[1].name: "a" is the name of models[0] already`},
 		{"models:\n- name: a", `w.yaml:2: models[0].candidates: has 0 candidates, want 1 to`},
 	} {

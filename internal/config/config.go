@@ -43,10 +43,10 @@ type Config struct {
 	Access         guard.Access      `yaml:"admin_access" change:"restart" doc:"Who may use the admin port. It is not opened beyond this machine unless this says to whom."`
 	Workers        []Worker          `yaml:"workers" doc:"The engines, each a URL or a mapping. Empty: this machine's usual ports are probed."`
 	Discovery      Discovery         `yaml:"discovery" change:"restart" doc:"Where further workers are found (docs/DISCOVERY.md)."`
-	WorkerKey      Secret            `yaml:"worker_key" doc:"Credential of workers that have none of their own, those that are found included: whoever can have a worker found is sent it. Empty: the client's own passes."`
-	WorkerKeyFile  string            `yaml:"worker_key_file" doc:"File of that credential, in place of worker_key; it is read again when it changes."`
+	WorkerKey      Secret            `yaml:"worker_key" change:"restart" doc:"Credential of workers that have none of their own, those that are found included: whoever can have a worker found is sent it. Empty: the client's own passes."`
+	WorkerKeyFile  string            `yaml:"worker_key_file" change:"restart" doc:"File of that credential, in place of worker_key; it is read again when it changes."`
 	WorkerTLS      certs.WorkerFiles `yaml:"worker_tls" change:"restart" doc:"How https workers are reached that have no tls of their own."`
-	Isolate        string            `yaml:"isolate" enum:"none,tenant" doc:"tenant: tenants share no cached prefixes, so that none can tell from how fast an answer begins what another has asked (docs/SECURITY.md). Each gets a cache salt of its own, here and in engines that know one. It costs the hits that they would have had on each other's prompts."`
+	Isolate        string            `yaml:"isolate" change:"restart" enum:"none,tenant" doc:"tenant: tenants share no cached prefixes, so that none can tell from how fast an answer begins what another has asked (docs/SECURITY.md). Each gets a cache salt of its own, here and in engines that know one. It costs the hits that they would have had on each other's prompts."`
 	Policy         string            `yaml:"policy" doc:"How a worker is chosen."`
 	DrainTimeout   time.Duration     `yaml:"drain_timeout" doc:"How long running requests may go on after SIGTERM before they are cancelled."`
 	Timeouts       Timeouts          `yaml:"timeouts" doc:"Waiting for workers and clients. There is no total timeout: it would cut healthy long streams."`
@@ -186,10 +186,8 @@ func Default() Config {
 
 // Level is LogLevel as slog knows it.
 func (c Config) Level() slog.Level {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
-		return slog.LevelInfo
-	}
+	level := slog.LevelInfo
+	_ = level.UnmarshalText([]byte(c.LogLevel)) // Validate refuses what is none
 	return level
 }
 

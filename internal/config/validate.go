@@ -122,7 +122,8 @@ func (v *verdict) choice(key, value string, choices []string) {
 		v.wrong(key, "%q is not known; did you mean %s?", value, near)
 		return
 	}
-	v.wrong(key, "%q is not known; choose one of %s", value, strings.Join(choices, ", "))
+	named := slices.DeleteFunc(slices.Clone(choices), func(c string) bool { return c == "" }) // the empty one is to leave the line out
+	v.wrong(key, "%q is not known; choose one of %s", value, strings.Join(named, ", "))
 }
 
 func (v *verdict) address(key, value, hint string) {

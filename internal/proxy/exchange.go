@@ -77,6 +77,7 @@ type state struct {
 	pick    choice.Pick
 
 	try      *attempt // the one under way
+	left     int      // of those tried, workers that left: they are no retries
 	held     *complaint.Reply
 	last     error // what the last attempt failed with
 	poisoned bool  // it broke a fresh connection after being sent whole, once

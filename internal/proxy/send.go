@@ -44,7 +44,7 @@ func (x *exchange) again(err error) bool {
 		return false
 	}
 	x.last = r.failure
-	if len(x.want.Tried) > x.o.RetriesMax || (r.poison && x.poisoned) {
+	if len(x.want.Tried)-x.left > x.o.RetriesMax || (r.poison && x.poisoned) {
 		return false
 	}
 	x.poisoned = x.poisoned || r.poison
@@ -191,6 +191,7 @@ func (x *exchange) broke(ctx context.Context, err error) error {
 
 // workerLeft gives up a worker that was taken out of the fleet before any of its answer reached the client.
 func (x *exchange) workerLeft() error {
+	x.left++
 	x.held = nil
 	x.release(fleet.Failed)
 	return &retryable{free: true, failure: &failure{status: http.StatusBadGateway, kind: llmapi.KindUpstream, outcome: outcome.Failed,
@@ -244,7 +245,7 @@ func (x *exchange) unwell(res *upstream.Response) error {
 	case x.held == nil:
 		x.fault(fleet.ServerError, "server_error")
 	}
-	retry = retry && (len(x.want.Tried) <= x.o.RetriesMax || x.pick.Asked != "") && x.sent == 0
+	retry = retry && (len(x.want.Tried)-x.left <= x.o.RetriesMax || x.pick.Asked != "") && x.sent == 0
 	f := &failure{status: res.Status, kind: llmapi.KindUpstream, outcome: outcome.Of(res.Status), retryAfter: res.Header.RetryAfter(now),
 		message: "worker " + w.ID + " answered " + http.StatusText(res.Status)}
 	body, err := complaint.Read(res.Body, x.try.End)

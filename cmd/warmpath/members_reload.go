@@ -1,0 +1,79 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/warmpath/warmpath/internal/config"
+)
+
+// join has those come who are new in a configuration, beside those of the one before it, so that they are there before anything is sent to them.
+// Files of all of them are looked at first. On an error none came.
+func (m *members) join(was []config.Worker, next config.Config) error {
+	if err := checkWorkers(next); err != nil {
+		return err
+	}
+	all := slices.Clone(was)
+	for _, w := range next.Workers {
+		if !slices.ContainsFunc(was, func(o config.Worker) bool { return o.ID == w.ID || o.URL == w.URL }) {
+			all = append(all, w)
+		}
+	}
+	if len(all) == len(was) {
+		return nil
+	}
+	if err := m.tell(fromConfig, entriesOf(all)); err != nil {
+		m.rejoin(was)
+		return err
+	}
+	return nil
+}
+
+// rejoin has the workers of a configuration be there, and those leave that it names no more. What cannot be is logged, and tried again.
+func (m *members) rejoin(workers []config.Worker) { _ = m.tell(fromConfig, entriesOf(workers)) }
+
+// relabelWorker has a worker go on under other settings: labels, a bound and a credential.
+func (r *router) relabelWorker(id string, w config.Worker) {
+	r.changes.Lock()
+	was, there := r.configured[id]
+	r.changes.Unlock()
+	if !there {
+		return
+	}
+	if was.Key != w.Key || was.KeyFile != w.KeyFile {
+		r.reachAnew(id, w)
+	}
+	r.changes.Lock()
+	defer r.changes.Unlock()
+	if _, there := r.configured[id]; !there {
+		return
+	}
+	r.configured[id] = w
+	err := r.gate.Relabel(id, w.AllLabels())
+	if err == nil {
+		err = r.gate.Adjust(id, w.InFlightMax)
+	}
+	if err != nil {
+		r.log.Debug("settings of a worker that is not in the fleet any more", "worker", id, "error", err)
+	}
+}
+
+// reachAnew has another credential sent to a worker.
+func (r *router) reachAnew(id string, w config.Worker) {
+	to, err := r.safety.reach(r.settings().Keyed(w), func(key string) { r.rekey(id, key) })
+	if err != nil {
+		r.log.Error("a worker's credential cannot be had: the one before it stays", "worker", id, "error", err)
+		return
+	}
+	r.changes.Lock()
+	_, there := r.configured[id]
+	if there {
+		r.unreach(id)
+		r.reached[id] = to
+	}
+	r.changes.Unlock()
+	if !there {
+		to.stop()
+		return
+	}
+	r.rekey(id, to.key)
+}
