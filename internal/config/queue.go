@@ -1,9 +1,6 @@
 package config
 
 import (
-	"fmt"
-	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -137,21 +134,9 @@ func (v *verdict) tenants(t Tenants) {
 	}
 }
 
-// className is what a class can be called: clients write it in a header, and it is in logs and metrics.
-var className = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-
 // queue holds what only the room itself can tell.
 func (v *verdict) queue(q Queue) {
 	o := q.Flow()
-	for i, c := range o.Classes {
-		key := fmt.Sprintf("queue.classes[%d].name", i)
-		if !className.MatchString(c.Name) {
-			v.wrong(key, "%q is no name for a class, want 1 to 64 letters, digits, dots, underscores and hyphens, beginning with a letter or digit", c.Name)
-		}
-		if first := slices.Index(q.ClassNames(), c.Name); first < i {
-			v.wrong(key, "%q is the name of queue.classes[%d] already", c.Name, first)
-		}
-	}
 	if len(*v) == 0 { // else it says the same again
 		if err := o.Check(); err != nil {
 			v.wrong("queue", "%v", err)

@@ -122,8 +122,7 @@ func (v *verdict) choice(key, value string, choices []string) {
 		v.wrong(key, "%q is not known; did you mean %s?", value, near)
 		return
 	}
-	named := slices.DeleteFunc(slices.Clone(choices), func(c string) bool { return c == "" }) // the empty one is to leave the line out
-	v.wrong(key, "%q is not known; choose one of %s", value, strings.Join(named, ", "))
+	v.wrong(key, "%q is not known; choose one of %s", value, strings.TrimPrefix(strings.Join(choices, ", "), ", ")) // "" is to leave the line out
 }
 
 func (v *verdict) address(key, value, hint string) {

@@ -20,6 +20,7 @@ package flow
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"time"
 )
 
@@ -94,6 +95,9 @@ func DefaultOptions() Options {
 	}
 }
 
+// className is what a class can be called: clients write it in a header, and it is in logs and metrics.
+var className = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
 // Check says what of the options cannot be.
 func (o *Options) Check() error {
 	if len(o.Classes) == 0 {
@@ -102,8 +106,10 @@ func (o *Options) Check() error {
 	names := map[string]bool{}
 	for i, c := range o.Classes {
 		switch where := fmt.Sprintf("classes[%d]", i); {
-		case c.Name == "" || names[c.Name]:
+		case names[c.Name]:
 			return fmt.Errorf("class %q has no name of its own (setting %s.name)", c.Name, where)
+		case !className.MatchString(c.Name):
+			return fmt.Errorf("%q is no name for a class, want 1 to 64 letters, digits, dots, underscores and hyphens, beginning with a letter or digit (setting %s.name)", c.Name, where)
 		case c.Order != Shortest && c.Order != FirstCome && c.Order != ByDeadline:
 			return fmt.Errorf("unknown order %q; there are: %s, %s, %s (setting %s.order)", c.Order, Shortest, FirstCome, ByDeadline, where)
 		case c.WaitMax <= 0 || c.PreemptAfter < 0:
@@ -124,7 +130,7 @@ func (o *Options) Check() error {
 		value   float64
 		least   float64
 	}{
-		{"requests_max", float64(o.RequestsMax), 1}, {"bytes_max", float64(o.BytesMax), 1}, {"seconds_max", o.SecondsMax, 0.001},
+		{"requests_max", float64(o.RequestsMax), 1}, {"bytes_max", float64(o.BytesMax), 1}, {"work_max", o.SecondsMax, 0.001},
 		{"lines_max", float64(o.LinesMax), 1}, {"accounts_max", float64(o.AccountsMax), 1}, {"tenant_room", o.TenantRoom, 0.01},
 		{"ahead", o.Ahead.Seconds(), 0}, {"size_multiple", o.SizeMultiple, 0}, {"age_after", o.AgeAfter.Seconds(), 0}, {"aged_share", o.AgedShare, 0},
 		{"preempted_max", float64(o.PreemptTimesMax), 0}, {"forget_after", o.ForgetAfter.Seconds(), 0},

@@ -178,7 +178,7 @@ func TestWorkLargerThanTheQueueWaitsWhenNothingElseDoes(t *testing.T) {
 	if err := q.Push(now, huge(), 0.9); err != nil {
 		t.Error(err)
 	}
-	if err := q.Push(now, huge(), 0.9); refusalOf(err) != Full || !strings.Contains(err.Error(), "seconds_max") {
+	if err := q.Push(now, huge(), 0.9); refusalOf(err) != Full || !strings.Contains(err.Error(), "work_max") {
 		t.Errorf("a second one: %v", err)
 	}
 }
@@ -309,10 +309,11 @@ func TestWaitingAllocatesNothing(t *testing.T) {
 func TestSettingsThatCannotBeAreNamed(t *testing.T) {
 	for want, change := range map[string]func(*Options){
 		"setting classes": func(o *Options) { o.Classes = nil }, "classes[1].name": func(o *Options) { o.Classes[1].Name = "interactive" },
+		"classes[0].name": func(o *Options) { o.Classes[0].Name = "" }, "classes[2].name": func(o *Options) { o.Classes[2].Name = "ba\ntch" },
 		"classes[0].order": func(o *Options) { o.Classes[0].Order = "fair" }, "classes[2].wait_max": func(o *Options) { o.Classes[2].WaitMax = 0 },
 		"classes[0].ceiling": func(o *Options) { o.Classes[0].Ceiling = math.NaN() }, "classes[0].shed_from": func(o *Options) { o.Classes[0].ShedFrom = -1 },
 		"classes[1].ceiling": func(o *Options) { o.Classes[0].Ceiling = 0.5 },
-		"requests_max":       func(o *Options) { o.RequestsMax = 0 }, "seconds_max": func(o *Options) { o.SecondsMax = math.NaN() },
+		"requests_max":       func(o *Options) { o.RequestsMax = 0 }, "work_max": func(o *Options) { o.SecondsMax = math.NaN() },
 		"aged_share": func(o *Options) { o.AgedShare = -0.1 }, "tenant_room": func(o *Options) { o.TenantRoom = 0 },
 	} {
 		o := DefaultOptions()

@@ -119,7 +119,7 @@ func (q *Queue) tooMuch(now time.Time, l *line, it *Item, class *Class) *Refusal
 	}{
 		{float64(after.requests), float64(q.o.RequestsMax), "requests", "requests_max"},
 		{float64(after.bytes), float64(q.o.BytesMax), "bytes", "bytes_max"},
-		{float64(after.nanos) / 1e9, q.o.SecondsMax, "seconds of work", "seconds_max"},
+		{float64(after.nanos) / 1e9, q.o.SecondsMax, "seconds of work", "work_max"},
 	} {
 		if most := bound.most * class.Ceiling; bound.would > most {
 			again := q.drain(now, l, it)
