@@ -31,6 +31,8 @@ type router struct {
 	cmd   *exec.Cmd
 	ended chan struct{}
 	code  error // of the last life's end
+	up    bool  // it is ready: a signal is heard
+	asked int   // times that it was to read its settings again
 }
 
 func newRouter(binary, folder string, workers []*member) (*router, error) {
@@ -70,7 +72,15 @@ func (r *router) configure(extra string) error {
 		}
 	}
 	fmt.Fprintf(&b, "pools: [{name: long}]\npool_rules:\n  - {name: long prompts, models: [%s], prompt_tokens: {min: %d}, to: [long]}\n%s", alpha, longTokens, extra)
-	return os.WriteFile(r.config(), []byte(b.String()), 0o600)
+	return replace(r.config(), b.String())
+}
+
+// replace writes a file in one step, as whoever reads it must find it whole.
+func replace(file, text string) error {
+	if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(file+".new", file)
 }
 
 // inFile says whether a worker is told by the file that the router watches.
@@ -91,10 +101,7 @@ func (r *router) list(missing int) error {
 			b.WriteString("- " + w.entry(i))
 		}
 	}
-	if err := os.WriteFile(r.listed()+".new", []byte(b.String()), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(r.listed()+".new", r.listed())
+	return replace(r.listed(), b.String())
 }
 
 func (r *router) listed() string { return filepath.Join(r.folder, "workers.yaml") }
@@ -141,6 +148,9 @@ func (r *router) start() error {
 		if resp, err := r.http.Get("http://" + r.data + "/readyz"); err == nil {
 			resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {
+				r.mu.Lock()
+				r.up = true
+				r.mu.Unlock()
 				return nil
 			}
 		}
@@ -152,6 +162,7 @@ func (r *router) start() error {
 func (r *router) stop(s syscall.Signal) error {
 	r.mu.Lock()
 	cmd, ended := r.cmd, r.ended
+	r.up = false
 	r.mu.Unlock()
 	cmd.Process.Signal(s)
 	select {
@@ -181,12 +192,16 @@ func (r *router) alive() bool {
 }
 
 // reload has it read its settings again, with something changed that does no harm.
-func (r *router) reload(n int) error {
-	if err := r.configure(fmt.Sprintf("retries_max: %d\n", 2+n%2)); err != nil {
-		return err
-	}
+func (r *router) reload() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if !r.up {
+		return nil
+	}
+	r.asked++
+	if err := r.configure(fmt.Sprintf("retries_max: %d\nin_flight_max: %d\n", 2+r.asked%2, 500+r.asked)); err != nil {
+		return err
+	}
 	return r.cmd.Process.Signal(syscall.SIGHUP)
 }
 

@@ -267,7 +267,9 @@ func (s *suite) apply(f fault) {
 		lasts()
 		s.router.list(-1)
 	case reloads:
-		s.router.reload(int(s.faults.Load()))
+		if err := s.router.reload(); err != nil {
+			s.keeper.anomaly(anomaly{what: err.Error()})
+		}
 	case restarts, crashes:
 		s.restart(f)
 	}

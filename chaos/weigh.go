@@ -185,7 +185,12 @@ func (j *judge) errorAnswer(res *result, tries []*attempt, touched bool) (verdic
 			return refused, ""
 		}
 	}
+	said := slices.ContainsFunc(tries, func(a *attempt) bool { return a.Mode == e500 }) // a status that a worker gave may be told without its words
 	switch res.status {
+	case http.StatusInternalServerError:
+		if !said {
+			return "", fmt.Sprintf("status 500, which no worker gave: %.200q", res.body)
+		}
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 	default:
 		return "", fmt.Sprintf("a good request was answered with status %d: %.200q", res.status, res.body)

@@ -46,8 +46,9 @@ type Gate struct {
 type Endpoint struct {
 	Worker *fleet.Worker
 	Client upstream.Client
-	Key    string // the worker's own credential, "" none
-	Rank   string // the data-parallel rank that requests must name, "" none
+	Key    string   // the worker's own credential, "" none
+	Rank   string   // the data-parallel rank that requests must name, "" none
+	models []string // those that it was added with, which hold for all its incarnations
 	// Gone ends when the worker leaves the fleet: requests that have no byte of their answer yet are then placed elsewhere,
 	// streams under way go on.
 	Gone *life.Context
@@ -122,20 +123,20 @@ func (g *Gate) Add(c Worker) (*fleet.Worker, error) {
 		return w, nil
 	}
 	w.SetInFlightMax(c.InFlightMax)
-	if len(c.Models) > 0 {
-		info := fleet.Info{}
-		for _, m := range c.Models {
-			info.Models = append(info.Models, fleet.Model{ID: m})
-		}
-		w.SetInfo(info)
-	}
-	g.reach(Endpoint{Worker: w, Client: client, Key: c.Key, Rank: c.Rank})
+	g.reach(Endpoint{Worker: w, Client: client, Key: c.Key, Rank: c.Rank, models: c.Models})
 	g.pump()
 	return w, nil
 }
 
 // reach makes a new instance's worker reachable. It is called with mu held.
 func (g *Gate) reach(e Endpoint) {
+	if len(e.models) > 0 {
+		info := fleet.Info{}
+		for _, m := range e.models {
+			info.Models = append(info.Models, fleet.Model{ID: m})
+		}
+		e.Worker.SetInfo(info)
+	}
 	e.Gone = new(life.Context)
 	g.ends[e.Worker] = &e
 }

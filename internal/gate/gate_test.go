@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -123,6 +124,24 @@ func TestARemovedWorkerLeavesNothingToItsSuccessor(t *testing.T) {
 	g.Release(a, c, fleet.Failed, false)
 	if n := g.InFlight("a"); n != 1 {
 		t.Errorf("%d in flight on the successor after a late release on its predecessor, want 1", n)
+	}
+}
+
+func TestARestartedEngineServesTheModelsItWasAddedWithAndNoOther(t *testing.T) {
+	g := newGate(t)
+	if _, err := g.Add(Worker{ID: "a", URL: "http://a:1", Models: []string{"m"}}); err != nil {
+		t.Fatal(err)
+	}
+	other := request(chainOf(long('a')))
+	other.Model = "other"
+	for range 2 {
+		var none *sched.ErrNoModel
+		if _, err := g.Place(other); !errors.As(err, &none) {
+			t.Errorf("a request for another model: %v", err)
+		}
+		if _, err := g.Restarted("a", g.fleet.Lookup("a").Incarnation); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
