@@ -57,9 +57,16 @@ func (c *clients) dial() (*link, error) {
 	return &link{Conn: nc, in: bufio.NewReaderSize(nc, 4<<10)}, nil
 }
 
+// keptTime is how long a connection is kept without use: less than the router does.
+const keptTime = time.Minute
+
 // take returns a connection, one that was used before unless fresh.
 func (c *clients) take(fresh bool) (*link, error) {
 	c.mu.Lock()
+	for len(c.idle) > 0 && time.Since(c.idle[0].since) > keptTime { // in the order in which they were kept, nearly
+		c.idle[0].Close()
+		c.idle = c.idle[1:]
+	}
 	n := len(c.idle)
 	if fresh || n == 0 {
 		c.mu.Unlock()
