@@ -157,14 +157,14 @@ func TestWorkersKeepTheirOrderAndTheSliceACallerGot(t *testing.T) {
 	}
 }
 
-func TestQueuedRunsDownToAnEighthThenHoldsThenGrows(t *testing.T) {
+func TestQueuedRunsDownToAQuarterThenHoldsThenGrows(t *testing.T) {
 	f, w := one(t)
 	f.Reserve(w, Need{PrefillSeconds: 0.1, Streamed: true}, at(0))
 	f.Reserve(w, Need{PrefillSeconds: 0.04, Streamed: true}, at(10))
 	for _, c := range []struct {
 		ms   int
 		want float64
-	}{{10, 0.13}, {50, 0.09}, {60, 0.08}, {100, 0.0525}, {110, 0.0625}, {1100, 1.0525}} {
+	}{{10, 0.13}, {50, 0.09}, {60, 0.08}, {100, 0.065}, {110, 0.075}, {1100, 1.065}} {
 		if got := w.Load(at(c.ms)).QueuedSeconds; math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("queued at +%d ms is %.3f s, want %.3f", c.ms, got, c.want)
 		}

@@ -137,7 +137,7 @@ func (w *Worker) generatedTokens() int { return int(max(0, w.generated.Load())) 
 const silentSlack = 250 * time.Millisecond
 
 // queued is the wait before a new request's own prefill: the booked prefill seconds of all whose first token has not come, the first
-// of them running down. It runs down to an eighth of its booking and holds there, because without a first token there is no proof that
+// of them running down. It runs down to a quarter of its booking and holds there, because without a first token there is no proof that
 // anything was done; once the booking is over it grows with the overrun, so that a hung worker never looks idle. The overrun of
 // answers that are not streamed, which show no first token, is counted from twice their predicted time.
 func (w *Worker) queued(now time.Time) time.Duration {
@@ -145,7 +145,7 @@ func (w *Worker) queued(now time.Time) time.Duration {
 	wait := o.booked - o.aside.booked
 	if r := o.queue.head; r != nil && !r.aside {
 		spent := max(0, now.Sub(o.headSince))
-		wait -= min(spent, r.booked-r.booked/8)
+		wait -= min(spent, r.booked-r.booked/4)
 		wait += max(0, spent-r.booked)
 	}
 	r := o.silent.head
