@@ -30,6 +30,7 @@ type replayOptions struct {
 	rates, workers, delays, replicas     string
 	atOnce                               string
 	caches, constants, slo, half, out    string
+	scenario                             string
 	profiles                             []string
 	seeds, first, regret, parallel       int
 	tierTokens                           int
@@ -63,9 +64,15 @@ combination. The same command gives the same output.`,
   warmpath replay --log decisions.jsonl --fit decisions.jsonl --fleet fitted:4 --workers 3,4,5 --slo ttft=2s,tpot=50ms
   warmpath replay sessions.jsonl.gz --fleet h100-8b:4 --at-once 16,32 --out report.html
   warmpath replay --queue --tenant chat=chats:rate=15 --tenant jobs=bursts:prompt=60000,burst=1,rate=0.2 --share jobs:class=batch --fleet h100-8b:8 --policies warm-cost
+  warmpath replay --scenario docs/scenarios/heavy-jobs.yaml --seeds 3
   warmpath replay --config warmpath.yaml --log decisions.jsonl --fleet h100-8b:6@short,h100-8b:2@long`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if o.scenario != "" {
+				if args, err = scenario(cmd, o.scenario, args); err != nil {
+					return usageError{err}
+				}
+			}
 			o.jitterSet, o.waits.queueSet = cmd.Flags().Changed("jitter"), cmd.Flags().Changed("queue")
 			p, err := o.plan(args)
 			if err != nil {
@@ -83,6 +90,7 @@ combination. The same command gives the same output.`,
 
 func (o *replayOptions) flags(command *cobra.Command) {
 	f := command.Flags()
+	f.StringVar(&o.scenario, scenarioFlag, "", "a YAML file with flags by their names, and traces; those given here go before it")
 	f.StringArrayVar(&o.log, "log", nil, "replay a router's own decision log (serve --decision-log) with what was rotated from it; may be given again")
 	f.StringVar(&o.fleet, "fleet", "h100-8b:4", "profiles and how many workers each has, as in h100-8b:6,a100-8b:2")
 	f.StringArrayVar(&o.profiles, "profile", nil, "a file with a profile of your own, to be named in --fleet; may be given again")

@@ -47,6 +47,7 @@ func (o *replayOptions) complete(command *cobra.Command) {
 	fixed("constants", "learned", "known")
 	fixed("half", "even", "odd")
 	_ = command.MarkFlagFilename("config", "yaml", "yml")
+	_ = command.MarkFlagFilename(scenarioFlag, "yaml", "yml")
 	_ = command.MarkFlagFilename("profile", "json")
 	_ = command.RegisterFlagCompletionFunc("fleet", func(_ *cobra.Command, _ []string, typed string) (names []string, _ cobra.ShellCompDirective) {
 		before := typed[:strings.LastIndexByte(typed, ',')+1]
