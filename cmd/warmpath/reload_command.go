@@ -16,6 +16,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/delta"
+	"github.com/warmpath/warmpath/internal/models"
 )
 
 const reloadLong = `reload has a running router read its configuration file again, with the flags that it was started with, and prints what changed.
@@ -82,7 +83,8 @@ func printReload(w io.Writer, report reloadReport) error {
 	return err
 }
 
-const checkLong = `check reads FILE as serve would, starts nothing, and gives the same verdict: all that is wrong, each with its line and key.
+const checkLong = `check reads FILE as serve would, starts nothing, and gives the same verdict: all that is wrong, each with its line and key,
+also of the file of tenants that it names.
 With --against it also says how FILE differs from what a running router goes by, and which of that needs a restart. What flags of the running
 router changed counts as a difference; credentials are not compared, because a router tells nobody its own.
 
@@ -104,6 +106,9 @@ func configCheckCommand() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := config.Load(args[0])
+			if err == nil && c.Tenants.File != "" {
+				_, err = readTenants(c.Tenants.File, models.PricesOf(c.ModelOptions()))
+			}
 			if err != nil {
 				return err
 			}

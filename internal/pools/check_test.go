@@ -21,6 +21,7 @@ func TestMUL01RulesThatCannotBeMeantAreRefusedWithTheirPlaceAndReason(t *testing
 	}{
 		{Options{Pools: []Pool{{Name: "a"}, {Name: "a"}, {Name: ""}}}, `pools[1].name: "a" is the name of pools[0]; pools[2].name: "" is no name`},
 		{Options{Pools: []Pool{{Name: "any"}}}, `pools[0].name: "any" is no name`},
+		{Options{Pools: []Pool{{Name: "a b,\n"}}}, `pools[0].name: "a b,\n" is no name`},
 		{Options{Pools: ab, Default: "c"}, `default_pool: unknown pool "c"; there are: a, b`},
 		{Options{Heavy: "long"}, `heavy_pool: unknown pool "long"; there are none`},
 		{Options{Pools: []Pool{{Name: "a", Labels: []string{"role"}}}}, `pools[0].labels[0]: "role" is no label`},
