@@ -42,7 +42,7 @@ prove-policy: build ## the default policy against all others by replays, pass or
 	@bin/warmpath prove policy --traces "$(TRACES)" $(PROVE)
 
 unit: ## every test that needs no download, under the race detector; one package at a time, since many watch the clock
-	CGO_ENABLED=1 go test -race -p 1 ./...
+	CGO_ENABLED=1 go test -race -p 1 -timeout 20m ./...
 
 e2e: build ## real llama.cpp servers, the official Python clients, the replay's page in Chromium (300 MB the first time)
 	scripts/e2e-install.sh
