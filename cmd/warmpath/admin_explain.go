@@ -6,8 +6,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
+	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/render"
@@ -19,8 +22,8 @@ import (
 func (r *router) postExplain(w http.ResponseWriter, q *http.Request) {
 	asked := q.URL.Query()
 	for name := range asked {
-		if name != "path" && name != "policy" {
-			refuse(w, http.StatusBadRequest, "unknown query parameter "+name+"; there are path and policy")
+		if name != "path" && name != "policy" && name != "without" {
+			refuse(w, http.StatusBadRequest, "unknown query parameter "+name+"; there are path, policy and without")
 			return
 		}
 	}
@@ -42,11 +45,28 @@ func (r *router) postExplain(w http.ResponseWriter, q *http.Request) {
 		refuse(w, http.StatusBadRequest, "no such path on the data port: "+in.URL.Path+" (query parameter path)")
 		return
 	}
-	o := r.proxy.Explain(w, &in, asked.Get("policy"))
+	if id := r.unknownWorker(asked["without"]); id != "" {
+		refuse(w, http.StatusBadRequest, "no worker is called "+id+" (query parameter without); GET /state names them")
+		return
+	}
+	o := r.proxy.Explain(w, &in, gate.Otherwise{Policy: asked.Get("policy"), Without: asked["without"]})
 	w.Header().Del("WWW-Authenticate") // that is for the data port's clients
 	e := explainOutlook(o)
 	e.Prompt.How, e.Prompt.Why = r.howTokens(o)
 	answer(w, http.StatusOK, e)
+}
+
+// unknownWorker is the first of these ids that no worker has; "" where all are known.
+func (r *router) unknownWorker(ids []string) (unknown string) {
+	r.gate.View(func(v gate.View) {
+		for _, id := range ids {
+			if !slices.ContainsFunc(v.Workers, func(w *fleet.Worker) bool { return w.ID == id }) {
+				unknown = id
+				return
+			}
+		}
+	})
+	return unknown
 }
 
 // guessPath tells an API by what a body has that no other has; a chat, where nothing tells.

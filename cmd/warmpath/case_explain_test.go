@@ -102,11 +102,26 @@ func TestAnExplanationSaysWhyARequestWouldBeRefused(t *testing.T) {
 	if e := rt.explain("", chat("x", false)); e.Status != http.StatusServiceUnavailable || len(e.Rows) != 1 || e.Rows[0].Why != "draining" {
 		t.Errorf("%+v", e)
 	}
-	for query, want := range map[string]string{"?path=/metrics": "no such path on the data port: /metrics", "?policy=best": "unknown policy best", "?pat=/v1/x": "unknown query parameter pat"} {
+	for query, want := range map[string]string{"?path=/metrics": "no such path on the data port: /metrics", "?policy=best": "unknown policy best", "?pat=/v1/x": "unknown query parameter pat", "?without=nobody": "no worker is called nobody"} {
 		req, _ := http.NewRequest(http.MethodPost, rt.AdminURL()+"/explain"+query, strings.NewReader("{}"))
 		if r := read(rt.http.Do(req)); r.status != http.StatusBadRequest || !strings.Contains(r.body, want) {
 			t.Errorf("%s: %d %s", query, r.status, r.body)
 		}
+	}
+}
+
+func TestAnExplanationLeavesOutTheWorkersThatItIsToldTo(t *testing.T) {
+	rt := start(t, nil, newWorker(t, nil), newWorker(t, nil))
+	body := chat(strings.Repeat("the same words again ", 200), false)
+	rt.post("/v1/chat/completions", body)
+	rt.idle()
+	warm := rt.explain("", body)
+	other := rt.explain("?without="+warm.Worker, body)
+	if other.Worker == "" || other.Worker == warm.Worker {
+		t.Errorf("without %s it would go to %q", warm.Worker, other.Worker)
+	}
+	if nobody := rt.explain("?without="+warm.Worker+"&without="+other.Worker, body); nobody.Worker != "" {
+		t.Errorf("without both it would go to %q", nobody.Worker)
 	}
 }
 

@@ -26,7 +26,8 @@ what it is expected to cost, every worker with the seconds that going there woul
 out, and whether it would have to wait. Nothing is sent to a worker to be answered, and the router stays as it was.
 
 The request is the body that a client would send (--body; - is standard input), with the headers that it would send (--header): a
-tenant's key, a class. Its API is guessed from the body where --api does not say. --policy asks what another policy would choose.
+tenant's key, a class. Its API is guessed from the body where --api does not say. --policy asks what another policy would
+choose, and --without what would be chosen if a worker were not there.
 
 With --id it says the same of a request that was, from the decision log (serve --decision-log): the best eight workers as they were, and
 what came of it. The id is that of the answer's X-Request-Id header.
@@ -40,6 +41,7 @@ docs/POLICY.md has the formula. Other policies choose by a score of their own.
 
 const explainExample = `  warmpath explain --body request.json
   warmpath explain --body request.json --policy least-requests --json
+  warmpath explain --body request.json --without gpu-3
   echo '{"model":"m","prompt":"Hello"}' | warmpath explain --body - --header 'X-Warmpath-Class: batch'
   warmpath explain --id 4f2c --log decisions.jsonl`
 
@@ -47,6 +49,7 @@ const explainExample = `  warmpath explain --body request.json
 type explainFlags struct {
 	admin                      adminFlags
 	body, api, policy, id, log string
+	without                    []string
 	headers                    []string
 	rows                       int
 	json                       bool
@@ -66,6 +69,7 @@ func explainCommand() *cobra.Command {
 	f.admin.add(command)
 	flags.StringVar(&f.api, "api", "", "what the body is: "+strings.Join(apiNames(), ", ")+", or a path such as /v1/rerank; guessed if not given")
 	flags.StringVar(&f.policy, "policy", "", "policy to go by, in place of the one in force")
+	flags.StringArrayVar(&f.without, "without", nil, "id of a worker to be left out, as if it had failed the request already; repeat for more")
 	flags.StringArrayVar(&f.headers, "header", nil, "header of the request, 'Name: value'; repeat for more")
 	flags.StringVar(&f.id, "id", "", "id of a request in the decision log")
 	flags.StringVar(&f.log, "log", "", "the decision log; files that it was rotated to are looked through as well")
@@ -124,7 +128,7 @@ func (f *explainFlags) check(cmd *cobra.Command) error {
 	case f.policy != "" && sched.Policies[f.policy] == nil:
 		return fmt.Errorf("--policy %q: there are %s", f.policy, strings.Join(sched.PolicyNames(), ", "))
 	}
-	for _, name := range []string{"admin", "api", "policy", "header"} {
+	for _, name := range []string{"admin", "api", "policy", "without", "header"} {
 		if f.id != "" && cmd.Flags().Changed(name) {
 			return fmt.Errorf("--%s with --id: the log says how it was decided", name)
 		}
@@ -165,6 +169,7 @@ func (f *explainFlags) ask(ctx context.Context, stdin io.Reader) (e explanation,
 			query.Set(name, value)
 		}
 	}
+	query["without"] = f.without
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	q, err := f.admin.request(ctx, http.MethodPost, "/explain?"+query.Encode(), bytes.NewReader(text))

@@ -17,7 +17,7 @@ func TestAnOutlookSaysWhatTheRequestWouldTakeThereAndInEachPool(t *testing.T) {
 	if at != "short-1" && at != "short-2" {
 		t.Fatal(at)
 	}
-	o, err := g.Outlook(req, &Wait{}, "")
+	o, err := g.Outlook(req, &Wait{}, Otherwise{})
 	if err != nil {
 		t.Fatal(err)
 	}

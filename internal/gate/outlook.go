@@ -1,6 +1,10 @@
 package gate
 
 import (
+	"fmt"
+	"slices"
+
+	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/forecast"
 	"github.com/warmpath/warmpath/internal/line"
 	"github.com/warmpath/warmpath/internal/sched"
@@ -14,17 +18,26 @@ type Outlook struct {
 	Pools    []PoolForecast // each of them that could serve it; none where there are none
 }
 
-// Outlook is what Enter would do with a request that came now. Nothing is reserved, pushed, counted or learned, and w is left as it is. policy
-// is the one to go by, "" that in force. Without a queue nothing waits. Errors are those of Enter, or of SetPolicy.
-func (g *Gate) Outlook(req sched.Request, w *Wait, policy string) (o Outlook, err error) {
+// Otherwise is what an outlook supposes to be other than it is.
+type Otherwise struct {
+	Policy  string   // to go by; "" that in force
+	Without []string // ids of workers that could not be chosen
+}
+
+// Outlook is what Enter would do with a request that came now. Nothing is reserved, pushed, counted or learned, and w is left as it is.
+// Without a queue nothing waits. Errors are those of Enter or SetPolicy, or name a worker that is not there.
+func (g *Gate) Outlook(req sched.Request, w *Wait, but Otherwise) (o Outlook, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if policy != "" {
+	if but.Policy != "" {
 		inForce := g.sched.Policy()
-		if err := g.sched.SetPolicy(policy); err != nil {
+		if err := g.sched.SetPolicy(but.Policy); err != nil {
 			return o, err
 		}
 		defer g.sched.SetPolicy(inForce)
+	}
+	if req.Tried, err = g.named(but.Without); err != nil {
+		return o, err
 	}
 	now := g.now()
 	defer func() { g.foretell(now, &o, &req) }()
@@ -43,4 +56,16 @@ func (g *Gate) Outlook(req sched.Request, w *Wait, policy string) (o Outlook, er
 	})
 	o.Pool = to
 	return o, err
+}
+
+// named are workers by their ids.
+func (g *Gate) named(ids []string) (all []*fleet.Worker, err error) {
+	for _, id := range ids {
+		i := slices.IndexFunc(g.fleet.Workers(), func(w *fleet.Worker) bool { return w.ID == id })
+		if i < 0 {
+			return nil, fmt.Errorf("no worker is called %q", id)
+		}
+		all = append(all, g.fleet.Workers()[i])
+	}
+	return all, nil
 }

@@ -19,7 +19,7 @@ func (g *Gate) foretold(t *testing.T, class int) (Outlook, error) {
 	w := &Wait{}
 	w.Item.Class = class
 	was := *w
-	o, err := g.Outlook(request(chainOf(long('a'))), w, "")
+	o, err := g.Outlook(request(chainOf(long('a'))), w, Otherwise{})
 	after, _ := g.QueueStats()
 	before.Lines, after.Lines = nil, nil // their speed is measured by the clock
 	for i := range before.Classes {
@@ -64,11 +64,11 @@ func TestAnOutlookTellsWhoWouldWaitAndBehindWhom(t *testing.T) {
 
 func TestAnOutlookByAnotherPolicyLeavesTheOneInForce(t *testing.T) {
 	g := queued(t, nil, "a", "b")
-	o, err := g.Outlook(request(chainOf(long('a'))), &Wait{}, "round-robin")
+	o, err := g.Outlook(request(chainOf(long('a'))), &Wait{}, Otherwise{Policy: "round-robin"})
 	if err != nil || o.Policy != "round-robin" || g.Policy() != sched.DefaultPolicy {
 		t.Errorf("%v, %q, then %q", err, o.Policy, g.Policy())
 	}
-	if _, err := g.Outlook(request(chainOf(long('a'))), &Wait{}, "none such"); err == nil || g.Policy() != sched.DefaultPolicy {
+	if _, err := g.Outlook(request(chainOf(long('a'))), &Wait{}, Otherwise{Policy: "none such"}); err == nil || g.Policy() != sched.DefaultPolicy {
 		t.Errorf("%v, then %q", err, g.Policy())
 	}
 }
@@ -98,7 +98,7 @@ func TestAnOutlookGoesToThePoolThatTheRequestWould(t *testing.T) {
 		for tenant, want := range map[string][2]string{"deep": {"b", "long"}, "other": {"a", "short"}} {
 			req := request(chainOf(long('a')))
 			req.Tenant = tenant
-			o, err := g.Outlook(req, &Wait{}, "")
+			o, err := g.Outlook(req, &Wait{}, Otherwise{})
 			if err != nil || o.Worker == nil || o.Worker.ID != want[0] || o.Pool.Name != want[1] || len(o.Rows) != 2 {
 				t.Fatalf("queue %v, tenant %s: %v, %+v", withQueue, tenant, err, o)
 			}

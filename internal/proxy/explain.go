@@ -20,13 +20,13 @@ type Outlook struct {
 }
 
 // Explain walks a request to where a worker would be chosen. Nothing is reserved, sent, learned or counted; engines may be asked for the
-// prompt's tokens, and which of them holds what it refers to, as for any request. policy is the one to go by, "" that in force.
-func (p *Proxy) Explain(w http.ResponseWriter, r *http.Request, policy string) *Outlook {
+// prompt's tokens, and which of them holds what it refers to, as for any request. but is what is supposed to be otherwise.
+func (p *Proxy) Explain(w http.ResponseWriter, r *http.Request, but gate.Otherwise) *Outlook {
 	x := newExchange(p)
 	x.start(w, r)
 	defer x.share.Release()
 	o := &Outlook{Facts: &x.facts}
-	err := x.foresee(o, policy)
+	err := x.foresee(o, but)
 	if x.taken != nil {
 		x.taken.Close()
 	}
@@ -38,7 +38,7 @@ func (p *Proxy) Explain(w http.ResponseWriter, r *http.Request, policy string) *
 	return o
 }
 
-func (x *exchange) foresee(o *Outlook, policy string) (err error) {
+func (x *exchange) foresee(o *Outlook, but gate.Otherwise) (err error) {
 	x.api, x.dialect = llmapi.Route(x.r.Method, x.r.URL.Path)
 	x.kind, _ = intake.Way(x.r.URL.Path)
 	for _, step := range []func() error{x.enter, x.read, x.urge, x.key} {
@@ -47,7 +47,7 @@ func (x *exchange) foresee(o *Outlook, policy string) (err error) {
 		}
 	}
 	if err = x.p.desk.Would(x.facts.Started, &x.guest, x.named(), x.expected()); err == nil {
-		o.Outlook, err = x.p.gate.Outlook(x.want, x.waiting(), policy)
+		o.Outlook, err = x.p.gate.Outlook(x.want, x.waiting(), but)
 	}
 	if err != nil {
 		return x.placeFailure(err)
