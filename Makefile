@@ -18,10 +18,12 @@ MINUTES ?= 5
 RATE    ?= 350
 SABOTAGE ?=
 CHAOS   ?=
+FUZZ    ?= 20
+ONLY    ?= .
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts prove-queue prove-cost prove-models prove-policy unit e2e e2e-page e2e-vllm exact templates test chaos soak release lint-packaging bench bench-peers profile microbench check vuln generate
+.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts prove-queue prove-cost prove-models prove-policy unit fuzz e2e e2e-page e2e-vllm exact templates test chaos soak release lint-packaging bench bench-peers profile microbench check vuln generate
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +71,9 @@ test: unit e2e ## unit, then e2e
 
 chaos: ## everything goes wrong at once, and every answer is checked: docs/CHAOS.md (SEED=1 MINUTES=5 RATE=350 SABOTAGE=dup|all CHAOS="--keep")
 	go run ./chaos --seed $(SEED) --minutes $(MINUTES) --rate $(RATE) --sabotage "$(SABOTAGE)" $(CHAOS)
+
+fuzz: ## every fuzz target there is, FUZZ=20 seconds each, some 12 minutes; each input has a second and a bound of memory (ONLY=regexp of packages and targets)
+	@scripts/fuzz.sh "$(FUZZ)" "$(ONLY)"
 
 soak: ## 60 % of saturation with clients that leave and workers that come and go: what grows, what becomes slower (SEED=1 MINUTES=15)
 	go run ./chaos --soak --seed $(SEED) --minutes $(if $(filter file,$(origin MINUTES)),15,$(MINUTES)) $(CHAOS)

@@ -102,6 +102,7 @@ var rooms = map[string][]string{
 	"delta":      {},
 	"kube":       {"go.yaml.in/yaml/v3"},
 	"kubefake":   {},
+	"leash":      {},
 	"discovery":  {"kube", "golang.org/x/net/dns/dnsmessage"},
 	"config":     {"delta", "spelling", "fleet", "certs", "guard", "sched", "flow", "pools", "models", "prefix", "kvindex", "zmtp", "upstream", "telemetry", "discovery", "declog", "go.yaml.in/yaml/v3", "heavy", "room"},
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/warmpath/warmpath/internal/leash"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/pyvalue"
 )
@@ -110,6 +111,7 @@ func FuzzNoRequestIsTooOddToBeRead(f *testing.F) {
 	f.Add(uint8(llmapi.Responses), `{"input":[{"role":"user","content":"x"}],"instructions":"i"}`)
 	f.Add(uint8(llmapi.Completions), `{"prompt":[[1,2]]}`)
 	f.Fuzz(func(t *testing.T, api uint8, body string) {
+		defer leash.Hold(t, len(body))()
 		which := llmapi.API(api % 8)
 		var scanned llmapi.Request
 		if scanned.Scan(which, []byte(body)) != nil {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/leash"
 )
 
 var update = flag.Bool("update", false, "write the generated documents")
@@ -343,6 +345,7 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
+		defer leash.Hold(t, len(text))()
 		c, err := Parse("f", text, func(name string) (string, bool) { return name, true })
 		if err == nil {
 			err = c.Validate()

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/warmpath/warmpath/internal/leash"
 )
 
 func TestATornLineCostsNobodyElse(t *testing.T) {
@@ -67,6 +69,7 @@ func FuzzReader(f *testing.F) {
 	f.Add([]byte(`{"v":1,"id":"a","blocks":[[1,3],[9,1]],"rows":[{"worker":"a"}]}` + "\n"))
 	f.Add([]byte("{\"v\":1}\n{\"v\":9}\nnot json\n\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer leash.Hold(t, len(b))()
 		d := NewReader(bytes.NewReader(b))
 		for lines := 0; ; lines++ {
 			var r Record

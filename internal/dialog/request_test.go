@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/warmpath/warmpath/internal/leash"
 )
 
 func FuzzNoRequestBreaksAPrompt(f *testing.F) {
@@ -15,6 +17,7 @@ func FuzzNoRequestBreaksAPrompt(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
+		defer leash.Hold(t, len(raw))()
 		b, err := Parse(raw)
 		if err != nil {
 			return

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/warmpath/warmpath/internal/leash"
 )
 
 const engines = "engines.test."
@@ -159,6 +161,7 @@ func FuzzAnswers(f *testing.F) {
 	}
 	f.Add(packed)
 	f.Fuzz(func(t *testing.T, text []byte) {
+		defer leash.Hold(t, len(text))()
 		var p dnsmessage.Parser
 		h, err := p.Start(text)
 		if err != nil {

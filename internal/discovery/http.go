@@ -90,6 +90,11 @@ func (h HTTP) ask(ctx context.Context, every time.Duration) ([]Worker, error) {
 	case kind != "application/json":
 		return nil, fmt.Errorf("it answered %q, want application/json: a list of target groups as Prometheus' http_sd has it", kind)
 	}
+	return h.read(text)
+}
+
+// read makes the set of what the endpoint answered.
+func (h HTTP) read(text []byte) ([]Worker, error) {
 	var groups []group
 	if err := json.Unmarshal(text, &groups); err != nil {
 		return nil, fmt.Errorf("its answer is no list of target groups: %w", err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/jinjalex"
 	"github.com/warmpath/warmpath/internal/jinjalib"
+	"github.com/warmpath/warmpath/internal/leash"
 	"github.com/warmpath/warmpath/internal/pyvalue"
 )
 
@@ -139,6 +140,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, source string) {
+		defer leash.Hold(t, len(source))()
 		tpl, err := Parse(source)
 		if err != nil {
 			return

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/warmpath/warmpath/internal/leash"
 )
 
 // FuzzUnescape: strings say what encoding/json reads in them.
@@ -13,6 +15,7 @@ func FuzzUnescape(f *testing.F) {
 		f.Add(raw)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
+		defer leash.Hold(t, len(raw))()
 		var want string
 		if strings.Contains(raw, `\u`) && strings.ContainsRune(raw, utf8.RuneError) || json.Unmarshal([]byte(`"`+raw+`"`), &want) != nil || !utf8.ValidString(raw) || strings.ContainsRune(want, utf8.RuneError) {
 			return // halves of surrogate pairs are refused before
@@ -29,6 +32,7 @@ func FuzzNotUTF8(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
+		defer leash.Hold(t, len(text))()
 		i := NotUTF8(text)
 		if valid := utf8.Valid(text); valid != (i < 0) || i >= 0 && !utf8.Valid(text[:i]) {
 			t.Fatalf("%q: %d, valid %v", text, i, valid)

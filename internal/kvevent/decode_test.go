@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/internal/kvindex"
+	"github.com/warmpath/warmpath/internal/leash"
 	"github.com/warmpath/warmpath/internal/prefix"
 )
 
@@ -349,6 +350,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(batch(list{"BlockRemoved", list{wide{0xd3, -5}, []byte{1}}, "CPU", 1}, pairs{"type", "AllBlocksCleared"}))
 	f.Add(pack(nil, pairs{"events", list{}, "attn_dp_rank", 1}))
 	f.Fuzz(func(t *testing.T, payload []byte) {
+		defer leash.Hold(t, len(payload))()
 		var d Decoder
 		b, err := d.Decode(payload)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/warmpath/warmpath/internal/jsontext"
+	"github.com/warmpath/warmpath/internal/leash"
 )
 
 // FuzzScan compares with encoding/json: both must agree on what is JSON, and on the fields where encoding/json sees
@@ -26,6 +27,7 @@ func FuzzScan(f *testing.F) {
 	}
 	var r Request
 	f.Fuzz(func(t *testing.T, which uint8, body []byte) {
+		defer leash.Hold(t, len(body))()
 		api := API(which % (uint8(CountTokens) + 1))
 		err := r.Scan(api, body)
 		text := bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
@@ -82,6 +84,7 @@ func FuzzStream(f *testing.F) {
 		f.Add([]byte(stream), []byte{3}, uint8(Responses), false)
 	}
 	f.Fuzz(func(t *testing.T, stream, cuts []byte, which uint8, withhold bool) {
+		defer leash.Hold(t, len(stream))()
 		api := API(which % (uint8(CountTokens) + 1))
 		var whole, cut Stream
 		whole.Reset(api, withhold)
@@ -127,6 +130,7 @@ func FuzzScanReply(f *testing.F) {
 	}
 	f.Add(uint8(Messages), []byte(`{"usage":{"input_tokens":1,"cache_read_input_tokens":2e9,"cache_creation_input_tokens":NaN}}`))
 	f.Fuzz(func(t *testing.T, which uint8, body []byte) {
+		defer leash.Hold(t, len(body))()
 		u := ScanReply(API(which%(uint8(CountTokens)+1)), body).Usage
 		for _, n := range []int{u.PromptTokens, u.CompletionTokens, u.CachedTokens} {
 			if n < 0 || n > 3*countMax {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/internal/jsontext"
+	"github.com/warmpath/warmpath/internal/leash"
 )
 
 // feedBoth feeds an event to a stream as it is, and to one that reads every event in full.
@@ -64,6 +65,7 @@ func FuzzMold(f *testing.F) {
 	}
 	f.Add(uint8(Chat), []byte(`{"id":"a","timings":{"prompt_n":1},"content":"x"}`), []byte(`{"id":"a","timings":{"prompt_n":2},"content":"x"}`), []byte(`[DONE]`))
 	f.Fuzz(func(t *testing.T, which uint8, a, b, c []byte) {
+		defer leash.Hold(t, len(a)+len(b)+len(c))()
 		api := API(which % (uint8(CountTokens) + 1))
 		var fast, full Stream
 		fast.Reset(api, false)

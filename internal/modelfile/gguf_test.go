@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/leash"
 	"github.com/warmpath/warmpath/internal/tokenizer"
 )
 
@@ -290,6 +291,7 @@ func FuzzGGUF(f *testing.F) {
 	f.Add(gguf(binary.BigEndian, 2, byteLevel()...)[len(ggufMagic):])
 	f.Add(gguf(binary.LittleEndian, 3, scored([]float32{-1, -2, -3}, []string{"a", "▁", "▁a"})...)[len(ggufMagic):])
 	f.Fuzz(func(t *testing.T, file []byte) {
+		defer leash.Hold(t, len(file))()
 		m, err := loadGGUF(bytes.NewReader(file))
 		if err != nil {
 			return

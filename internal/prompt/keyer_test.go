@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/warmpath/warmpath/internal/leash"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/prefix"
 )
@@ -310,6 +311,7 @@ func FuzzChain(f *testing.F) {
 	f.Add(uint8(llmapi.Responses), []byte(`{"model":"m","instructions":"i","input":[{"type":"reasoning"},{"type":"function_call","arguments":"{}"}]}`))
 	f.Add(uint8(llmapi.Completions), []byte(`{"prompt":[[1,2],"x"],"cache_salt":"s"}`))
 	f.Fuzz(func(t *testing.T, api uint8, body []byte) {
+		defer leash.Hold(t, len(body))()
 		var req llmapi.Request
 		if req.Scan(llmapi.API(api%7), body) != nil {
 			return

@@ -3,6 +3,8 @@ package pyvalue
 import (
 	"strings"
 	"testing"
+
+	"github.com/warmpath/warmpath/internal/leash"
 )
 
 func TestValuesAreReadPrintedAndWrittenAsPythonDoes(t *testing.T) {
@@ -36,6 +38,7 @@ func TestWhatIsNotJSONIsRefused(t *testing.T) {
 func FuzzReadJSON(f *testing.F) {
 	f.Add(`{"a": [1, 2.5e3, "x\u00e9", null, true]}`)
 	f.Fuzz(func(t *testing.T, text string) {
+		defer leash.Hold(t, len(text))()
 		v, err := ReadJSON(text)
 		if err != nil {
 			return

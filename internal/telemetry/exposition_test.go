@@ -13,6 +13,7 @@ import (
 	"testing/iotest"
 
 	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/leash"
 )
 
 // parse reads a page from r as if a response had brought it, whole when length >= 0.
@@ -175,6 +176,7 @@ func FuzzExposition(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer leash.Hold(t, len(b))()
 		whole, errWhole := parse(vllm, []string{"m"}, bytes.NewReader(b), int64(len(b)))
 		bytewise, errBytewise := parse(vllm, []string{"m"}, iotest.OneByteReader(bytes.NewReader(b)), int64(len(b)))
 		if !reflect.DeepEqual(whole, bytewise) || (errWhole == nil) != (errBytewise == nil) {

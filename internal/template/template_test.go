@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/jinjalib"
+	"github.com/warmpath/warmpath/internal/leash"
 )
 
 const dump = `{% for m in messages %}{{ m | tojson }}{% endfor %}{{ tools | tojson }}{{ add_generation_prompt }}{{ x }}{{ bos_token }}`
@@ -172,6 +173,7 @@ func FuzzRender(f *testing.F) {
 		all = append(all, t)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
+		defer leash.Hold(t, len(body))()
 		for _, made := range all {
 			if text, err := made.Render(body, time.Time{}); err != nil && text != "" {
 				t.Errorf("%q beside %v", text, err)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/leash"
 )
 
 var noon = time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -234,6 +236,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("tenants: [{name: a, keys: [*x, &x y, {digest: [], expires: {}}]}]")
 	f.Add("? [a]\n: b\n")
 	f.Fuzz(func(t *testing.T, text string) {
+		defer leash.Hold(t, len(text))()
 		all, err := Parse("f", []byte(text))
 		if (all == nil) == (err == nil) {
 			t.Errorf("%v, %v", all, err)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/internal/chat"
+	"github.com/warmpath/warmpath/internal/leash"
 )
 
 // recorded is the body of an answer as an engine gave it.
@@ -109,6 +110,7 @@ func FuzzWhatAnEngineAnswersIsTokensOrAnError(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, answer []byte) {
+		defer leash.Hold(t, len(answer))()
 		for _, name := range []string{"tokens", "token_ids"} {
 			if ids, err := ReadTokens(answer, name); err == nil && (ids == nil || len(ids) > len(answer)) {
 				t.Errorf("%q: %v", answer, ids)

@@ -3,6 +3,8 @@ package tokenizer
 import (
 	"slices"
 	"testing"
+
+	"github.com/warmpath/warmpath/internal/leash"
 )
 
 // FuzzLoad looks for files that crash the reader, or that it takes and cannot use.
@@ -14,6 +16,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add(bare(map[string]string{"added_tokens": `[{"id":5,"content":"<s>","special":true,"lstrip":true},{"id":6,"content":"cd","normalized":true,"single_word":true}]`}))
 	f.Add(bare(map[string]string{"post_processor": `{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"B","type_id":0}},{"Sequence":{"id":"A","type_id":0}}],"special_tokens":{"B":{"id":"B","ids":[5],"tokens":["B"]}}}`}))
 	f.Fuzz(func(t *testing.T, file []byte) {
+		defer leash.Hold(t, len(file))()
 		tk, err := Load(file)
 		if err != nil {
 			return
@@ -38,6 +41,7 @@ func FuzzEncode(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text string) {
+		defer leash.Hold(t, len(text))()
 		for _, tk := range all {
 			ids := sameBySegments(t, tk, text)
 			if plain[tk] && spelt(tk, ids) != valid(text) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/warmpath/warmpath/internal/leash"
 	"github.com/warmpath/warmpath/internal/prefix"
 )
 
@@ -336,6 +337,7 @@ func FuzzALineNeverBreaksTheReader(f *testing.F) {
 	}
 	f.Add([]byte(`{"id":"a","block_size":64,"requests":[{"in":9,"out":1,"hash_ranges":[[1,18446744073709551615]]}]}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
+		defer leash.Hold(t, len(line))()
 		var keys []prefix.Key
 		for _, parse := range []parser{new(mooncake).parse, new(azure).parse, newTexts(time.Unix(0, 0)).parse, (&sessions{blockTokens: 64}).parse, (&decisions{blockTokens: 16}).parse} {
 			all, _ := parse(line, nil)

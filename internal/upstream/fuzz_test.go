@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 	"testing/iotest"
+
+	"github.com/warmpath/warmpath/internal/leash"
 )
 
 // parseAll runs the parser without a connection over everything r has.
@@ -60,6 +62,7 @@ func FuzzResponse(f *testing.F) {
 		f.Add(raw, true)
 	}
 	f.Fuzz(func(t *testing.T, raw string, isHead bool) {
+		defer leash.Hold(t, len(raw))()
 		method := http.MethodPost
 		if isHead {
 			method = http.MethodHead

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/leash"
 )
 
 // conversation is what a request of a chat says.
@@ -170,6 +172,7 @@ func FuzzAStreamNeverPanics(f *testing.F) {
 	f.Add("data: {\"choices\":null}\n\ndata:[DONE]")
 	f.Add("data: {\"choices\":[{}],\"usage\":null,\"error\":null}\n")
 	f.Fuzz(func(t *testing.T, stream string) {
+		defer leash.Hold(t, len(stream))()
 		a, err := read(strings.NewReader(stream), whenever)
 		if err == nil && a.text == "" {
 			t.Error("an answer without text is no answer")

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/warmpath/warmpath/internal/leash"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -289,6 +291,7 @@ func FuzzReceive(f *testing.F) {
 	f.Add(appendFrame(appendFrame(nil, flagCommand, []byte("\x04PING\x00\x01x")), 0, nil))
 	f.Add([]byte{flagLong, 0, 0, 0, 0, 0, 0, 0, 1, 9})
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer leash.Hold(t, len(b))()
 		o := Options{FrameBytesMax: 1 << 12, MessageBytesMax: 1 << 13, MessageFramesMax: 4}
 		var again []byte
 		var first []string
@@ -323,7 +326,8 @@ func FuzzHandshake(f *testing.F) {
 	copy(g[12:], "NULL")
 	f.Add(appendFrame(slices.Clone(g[:]), flagCommand, ready("PUB")))
 	f.Add(g[:40])
-	f.Fuzz(func(_ *testing.T, b []byte) {
+	f.Fuzz(func(t *testing.T, b []byte) {
+		defer leash.Hold(t, len(b))()
 		_, _ = Handshake(canned{from: bytes.NewReader(b)}, SUB, Options{})
 	})
 }
