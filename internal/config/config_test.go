@@ -76,6 +76,7 @@ tenants: {file: /etc/tenants.yaml}
 exact: {tokenizers: [{model: m, path: /models/m}], events: "tcp://{host}:5557", index_bytes_max: 8MiB, tokens_timeout: 20ms, tokens_in_flight_max: 4, cache_bytes_max: 2MiB}
 telemetry: {interval: 2s, timeout: 3s, stale_after: 9s}
 state_dir: /var/lib/warmpath
+state_max_age: 20m
 discovery:
   file: /etc/workers.yaml
   dns: ["https://engines.internal:8443", {name: _http._tcp.engines, server: 10.0.0.53:53, family: ipv6, every: 5s, labels: [pool=x]}]
@@ -115,7 +116,7 @@ func TestEverySettingArrives(t *testing.T) {
 		Tenants:   Tenants{File: "/etc/tenants.yaml"},
 		Exact:     Exact{Tokenizers: []ModelFiles{{"m", "/models/m"}}, Events: "tcp://{host}:5557", IndexBytesMax: 8 << 20, TokensTimeout: 20 * time.Millisecond, TokensMax: 4, CacheBytesMax: 2 << 20},
 		Telemetry: Telemetry{Interval: 2 * time.Second, Timeout: 3 * time.Second, StaleAfter: 9 * time.Second},
-		StateDir:  "/var/lib/warmpath",
+		StateDir:  "/var/lib/warmpath", StateMaxAge: 20 * time.Minute,
 		Discovery: Discovery{File: "/etc/workers.yaml",
 			DNS:  []DNSSource{{Name: "engines.internal", Port: 8443, Scheme: "https"}, {Name: "_http._tcp.engines", Server: "10.0.0.53:53", Family: "ipv6", Every: 5 * time.Second, Labels: []string{"pool=x"}}},
 			HTTP: []HTTPSource{{URL: "http://inventory/workers"}, {URL: "https://inventory", Key: "k", Every: time.Minute}},
@@ -351,6 +352,12 @@ func FuzzParse(f *testing.F) {
 			err = c.Validate()
 			if err != nil {
 				t.Errorf("Parse passed what Validate refuses: %v", err)
+			}
+			if printed := Print(c); !strings.Contains(printed, "# set, and not shown") {
+				again, err := Parse("printed", []byte(printed), env(nil))
+				if err != nil || Print(again) != printed {
+					t.Errorf("printed, it does not read back as the same: %v\n%s\n%s", err, printed, Print(again))
+				}
 			}
 		}
 	})

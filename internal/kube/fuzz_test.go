@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"testing"
@@ -67,4 +69,15 @@ func FuzzWatch(f *testing.F) {
 			t.Errorf("told again, %+v became %+v", before, s.all())
 		}
 	})
+}
+
+func TestAKubeconfigIsNamedAsItIs(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "50%s off%d")
+	if err := os.WriteFile(file, []byte("current-context: none\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := Open(Place{Kubeconfig: file})
+	if want := "the kubeconfig " + file + `: there is no context "none"`; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
 }

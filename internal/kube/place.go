@@ -155,7 +155,7 @@ func fromFile(file, context string) (*Client, string, error) {
 		return nil, "", fmt.Errorf("the kubeconfig %s is not as it should be: %w", file, err)
 	}
 	wrong := func(format string, args ...any) (*Client, string, error) {
-		return nil, "", fmt.Errorf("the kubeconfig "+file+": "+format, args...)
+		return nil, "", fmt.Errorf("the kubeconfig %s: %w", file, fmt.Errorf(format, args...))
 	}
 	if context == "" {
 		context = k.CurrentContext
@@ -184,7 +184,7 @@ func fromFile(file, context string) (*Client, string, error) {
 		err = as.User.certify(t, folder)
 	}
 	if err != nil {
-		return wrong("%v", err)
+		return wrong("%w", err)
 	}
 	c := client(to.Cluster.Server, t)
 	switch {
