@@ -202,6 +202,7 @@ func (r *router) collect(s *metrics.State) {
 		x := v.Index.Stats()
 		s.IndexBytes, s.IndexBytesMax, s.IndexBlocks, s.IndexEvictions = x.Bytes, x.BytesMax, int64(x.Blocks), x.Evictions
 	})
+	s.LearnedSaved = float64(r.saved.Load())
 	if w := r.decisions.Load(); w != nil {
 		stats := w.Stats()
 		s.DecisionLogRecords, s.DecisionLogDrops = stats.Written, stats.Dropped

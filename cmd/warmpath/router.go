@@ -48,6 +48,7 @@ type router struct {
 	exact     *exactMode
 	members   *members
 	decisions atomic.Pointer[declog.Writer] // nil: no decision log
+	saved     atomic.Int64                  // when what was learned was written last, in Unix seconds
 	secret    []byte                        // the installation's
 	seed      prefix.Seed
 	started   time.Time
@@ -137,6 +138,7 @@ func (r *router) wire() error {
 	f := fleet.New(fleetOptions(c))
 	x := prefix.New(prefix.Options{BytesMax: int64(c.IndexBytesMax)})
 	book, outputs, ratio := cost.NewBook(cost.DefaultOptions()), cost.NewOutputs(outputsMax), cost.NewRatio()
+	r.recall(book, outputs, ratio)
 	s := sched.New(f, x, book, outputs, ratio, sched.Options{Policy: c.Policy, Seed: mathrand.Uint64(), EnterMax: gate.EnterAtOnce, Room: c.Queue.Room()})
 	r.gate = gate.New(f, x, book, outputs, ratio, s, dialOptions(c, r.safety.certs.DialTLS), time.Now)
 	if c.Queue.Enabled {
@@ -177,6 +179,7 @@ func (r *router) serve() {
 	r.running.Go(func() { r.report("files", r.safety.files.Run(r.asking)) })
 	r.running.Go(func() { r.report("telemetry", r.telemetry.Run(r.asking)) })
 	r.running.Go(func() { r.keepSpent(r.asking) })
+	r.running.Go(func() { r.keepLearned(r.asking) })
 }
 
 func (r *router) report(part string, err error) {
@@ -242,6 +245,9 @@ func (r *router) Close() {
 		r.running.Wait()
 		if _, err := r.writeSpent(""); err != nil {
 			r.log.Warn("what tenants spent today could not be kept", "error", err)
+		}
+		if err := r.writeLearned(); err != nil {
+			r.log.Warn("what was learned of engines could not be kept: the next start learns anew", "error", err)
 		}
 		r.exact.Close()
 		r.closeFiles()

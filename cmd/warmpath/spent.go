@@ -25,7 +25,12 @@ func (r *router) spentFile() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(folder, "spent-"+strings.NewReplacer(":", "_", "/", "_", "[", "", "]", "").Replace(r.settings().Listen)+".json"), nil
+	return filepath.Join(folder, "spent-"+r.ownName()+".json"), nil
+}
+
+// ownName tells this router's files from those of others that share the state folder: by the address that it listens on.
+func (r *router) ownName() string {
+	return strings.NewReplacer(":", "_", "/", "_", "[", "", "]", "").Replace(r.settings().Listen)
 }
 
 // restoreSpent takes back what was spent today before the restart. What cannot be read counts as nothing spent, and is told.

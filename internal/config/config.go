@@ -79,7 +79,8 @@ type Config struct {
 	Exact          Exact             `yaml:"exact" change:"restart" doc:"Routing by the model's own tokens and the engines' own cache events, where both can be shown to be right. See docs/EXACT.md."`
 	Telemetry      Telemetry         `yaml:"telemetry" change:"restart" doc:"Asking the engines for their own counts."`
 	WatchConfig    bool              `yaml:"watch_config" doc:"Take up changes of the configuration's own file within two seconds, as after SIGHUP or warmpath reload (docs/RELOAD.md). false: when it is asked for."`
-	StateDir       string            `yaml:"state_dir" change:"restart" doc:"Folder of the installation's secret, which keys the prefix hashes, and of what tenants spent today. Empty: $XDG_STATE_HOME/warmpath, or ~/.local/state/warmpath."`
+	StateDir       string            `yaml:"state_dir" change:"restart" doc:"Folder of the installation's secret, which keys the prefix hashes, of what tenants spent today, and of what was learned of engines. Empty: $XDG_STATE_HOME/warmpath, or ~/.local/state/warmpath."`
+	StateMaxAge    time.Duration     `yaml:"state_max_age" change:"restart" doc:"How old what was learned of engines may be at a start that goes on from it (docs/ADMIN.md). 0: each start learns anew."`
 	Ejection       Ejection          `yaml:"ejection" doc:"Putting a failing worker out for a while. The last worker standing is never ejected."`
 }
 
@@ -167,6 +168,7 @@ func Default() Config {
 		Isolate:        IsolateNone,
 		Policy:         sched.DefaultPolicy,
 		DrainTimeout:   30 * time.Second,
+		StateMaxAge:    15 * time.Minute,
 		Timeouts:       Timeouts{Connect: 2 * time.Second, IdleGap: 5 * time.Minute, Client: time.Minute},
 		BodyBytesMax:   64 << 20,
 		BodiesBytesMax: 2 << 30,

@@ -32,6 +32,7 @@ type Book struct {
 	opts    Options
 	pages   []page // by slot
 	classes map[classKey]*class
+	kept    map[string]KeptWorker // from before a restart, by id, until the worker's kind is known
 }
 
 type page struct {
@@ -108,13 +109,26 @@ func (b *Book) Of(w *fleet.Worker) *Model {
 	if len(info.Models) > 0 {
 		key.model = info.Models[0].ID
 	}
+	kept, same := b.keptOf(w, key)
+	if same {
+		key = classKey{kept.Engine, kept.Model}
+	}
 	*p = page{worker: w, model: newModel(b.classOf(key)), known: known}
+	if same {
+		p.model.prefill.recall(kept.Prefill)
+		p.model.step.recall(kept.Step)
+		p.model.observed = kept.Seen
+	}
+	if known {
+		delete(b.kept, w.ID)
+	}
 	p.model.class.members = append(p.model.class.members, p.model)
 	return p.model
 }
 
 // Forget drops what was learned of a worker that is gone.
 func (b *Book) Forget(w *fleet.Worker) {
+	delete(b.kept, w.ID)
 	if w.Slot < len(b.pages) && b.pages[w.Slot].worker == w {
 		b.leave(b.pages[w.Slot].model)
 		b.pages[w.Slot] = page{}

@@ -124,6 +124,8 @@ var catalogue = []family{
 		help: "Blocks in the prefix index."},
 	{name: "warmpath_index_evictions_total", kind: kindCounter, unit: "blocks",
 		help: "Blocks put out of the prefix index to keep its bounds."},
+	{name: "warmpath_learned_saved_timestamp_seconds", kind: kindGauge, unit: "seconds",
+		help: "When what was learned of engines was last saved for the next start. 0: not since this one."},
 	{name: "warmpath_token_mode", kind: kindGauge, unit: "0 or 1", labels: []string{"model", "mode"},
 		help: "1 for the way in which a model's prompts become tokens, 0 for the others. mode: exact (by its own tokenizer and template, here, shown to agree with its engines), engine-side (its engines are asked), approximate (by bytes)."},
 	{name: "warmpath_token_requests_total", kind: kindCounter, unit: "requests", labels: []string{"model", "how"},

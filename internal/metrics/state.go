@@ -12,6 +12,8 @@ type State struct {
 
 	DecisionLogRecords, DecisionLogDrops uint64
 
+	LearnedSaved float64 // when what was learned was last saved, in Unix seconds; 0 not yet
+
 	TokenModes []TokenMode
 	EventIndex EventIndex
 
@@ -61,7 +63,7 @@ var stateFamilies = []string{
 	"warmpath_worker_state", "warmpath_worker_inflight_requests", "warmpath_worker_inflight_tokens",
 	"warmpath_engine_requests_running", "warmpath_engine_requests_waiting", "warmpath_engine_kv_usage_ratio",
 	"warmpath_engine_signals_missing", "warmpath_gpu_usage_ratio", "warmpath_gpu_memory_ratio", "warmpath_telemetry_age_seconds",
-	"warmpath_index_bytes", "warmpath_index_bytes_max", "warmpath_index_blocks", "warmpath_index_evictions_total",
+	"warmpath_index_bytes", "warmpath_index_bytes_max", "warmpath_index_blocks", "warmpath_index_evictions_total", "warmpath_learned_saved_timestamp_seconds",
 	"warmpath_certificate_expiry_timestamp_seconds", "warmpath_file_changes_total", "warmpath_admin_refused_total",
 	"warmpath_config_last_reload_successful", "warmpath_config_loaded_timestamp_seconds", "warmpath_config_generation", "warmpath_config_reloads_total",
 	"warmpath_decision_log_records_total", "warmpath_decision_log_drops_total",
@@ -114,6 +116,7 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	emit("warmpath_index_evictions_total", float64(s.IndexEvictions))
 	emit("warmpath_decision_log_records_total", float64(s.DecisionLogRecords))
 	emit("warmpath_decision_log_drops_total", float64(s.DecisionLogDrops))
+	emit("warmpath_learned_saved_timestamp_seconds", s.LearnedSaved)
 	emitEventIndex(emit, &s.EventIndex)
 	emitTokenModes(emit, s.TokenModes, c.label)
 	emitSafety(emit, &s.Safety)
