@@ -36,8 +36,8 @@ type KeptRatio struct {
 	Is    KeptText `json:"is"`
 }
 
-// KeptOutputsMax bounds the models, tenants and shapes whose lengths are kept, the latest first. Writing them down takes about as many
-// microseconds, while nothing is placed.
+// KeptOutputsMax bounds the models, tenants and shapes whose lengths are kept, the latest first. Each takes a few microseconds to
+// write down, while nothing is placed.
 const KeptOutputsMax = 512
 
 // Keep writes down all that was learned, in an order of its own that is the same for the same knowledge.
