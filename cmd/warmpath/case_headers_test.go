@@ -181,7 +181,7 @@ func TestHeadersThatSteerFromTheInsideStopAtTheRouter(t *testing.T) {
 	}
 }
 
-func TestARequestIsGivenAnIdAndATraceWhereItHasNoneOrABrokenOne(t *testing.T) {
+func TestOBS_03_ARequestIsGivenAnIdAndATraceWhereItHasNoneOrABrokenOne(t *testing.T) {
 	w := newWorker(t, nil)
 	rt := start(t, nil, w)
 	for _, trace := range []string{"", "garbage", "00-00000000000000000000000000000000-00f067aa0ba902b7-01"} {

@@ -336,7 +336,7 @@ func TestSTR_10_AnErrorAsTheFirstEventIsTriedElsewhereAndCountedAsFailure(t *tes
 	}
 }
 
-func TestAStreamCutAtTheDrainLimitEndsWithAnErrorEvent(t *testing.T) {
+func TestSHD_01_AStreamCutAtTheDrainLimitEndsWithAnErrorEvent(t *testing.T) {
 	w := newWorker(t, func(c *call) { c.events(); c.send(deltaOf("a")); c.stall() })
 	rt := start(t, nil, w)
 	resp, err := rt.open(t.Context(), "/v1/chat/completions", chat("drain", true))
