@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/cost"
+	"github.com/warmpath/warmpath/internal/leash"
 )
 
 var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
@@ -73,6 +74,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(text)
 	f.Add([]byte("warmpath-learned 1 00\n{}"))
 	f.Fuzz(func(t *testing.T, text []byte) {
+		defer leash.Hold(t, len(text))()
 		if kept, err := Decode(text, noon, time.Hour); err == nil && kept == nil {
 			t.Error("neither an error nor anything")
 		}
