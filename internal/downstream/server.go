@@ -190,14 +190,15 @@ func (s *Server) isClosed() bool {
 	return s.closed
 }
 
-// EndKeepAlives closes connections that wait for a request, and every other one after its answer.
+// EndKeepAlives closes connections that wait for another request, and every other one after its answer. A new one still gets its first
+// answer: its request is on the way, and a client that is cut off instead cannot tell a router that stops from one that broke.
 func (s *Server) EndKeepAlives() {
 	s.lasting.Store(false)
 	s.standard.SetKeepAlivesEnabled(false)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.conns {
-		if c.idle.Load() != busy {
+		if about := c.idle.Load(); about == spare || about == stale {
 			c.hangUp()
 		}
 	}
