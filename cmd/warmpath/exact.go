@@ -123,8 +123,9 @@ func (m *exactMode) tellUnserved() {
 		return
 	}
 	var served []string
-	all := true
+	var all bool
 	m.r.gate.View(func(v gate.View) {
+		all = len(v.Workers) >= len(m.r.settings().Workers) // they come one by one
 		for _, w := range v.Workers {
 			all = all && w.ModelsKnown()
 			for _, model := range w.Info().Models {
