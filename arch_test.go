@@ -65,10 +65,10 @@ var rooms = map[string][]string{
 	"usher":      {"forecast", "line", "pools", "sched", "cost", "fleet", "llmapi"},
 	"gate":       {"forecast", "room", "sched", "flow", "line", "usher", "pools", "llmapi", "prefix", "cost", "fleet", "upstream", "life"},
 	"intake":     {"header"},
-	"flow":       {},
-	"tenant":     {"go.yaml.in/yaml/v3"},
+	"flow":       {"spelling"},
+	"tenant":     {"spelling", "go.yaml.in/yaml/v3"},
 	"truth":      {},
-	"pools":      {"llmapi", "declog"},
+	"pools":      {"llmapi", "declog", "spelling"},
 	"models":     {"cost", "llmapi"},
 	"refer":      {"gate", "intake", "header", "llmapi", "upstream"},
 	"admission":  {"header", "tenant"},
@@ -104,7 +104,7 @@ var rooms = map[string][]string{
 	"kube":       {"go.yaml.in/yaml/v3"},
 	"kubefake":   {},
 	"leash":      {},
-	"discovery":  {"kube", "golang.org/x/net/dns/dnsmessage"},
+	"discovery":  {"kube", "life", "golang.org/x/net/dns/dnsmessage"},
 	"config":     {"delta", "spelling", "fleet", "certs", "guard", "sched", "flow", "pools", "models", "prefix", "kvindex", "zmtp", "upstream", "telemetry", "discovery", "declog", "go.yaml.in/yaml/v3", "heavy", "room"},
 }
 

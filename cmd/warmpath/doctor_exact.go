@@ -9,6 +9,7 @@ import (
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/kvevent"
 	"github.com/warmpath/warmpath/internal/kvfeed"
+	"github.com/warmpath/warmpath/internal/life"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/render"
 )
@@ -39,7 +40,7 @@ func addExact(ctx context.Context, c config.Config, s *safety, reports []checkup
 		}
 	}
 	for ctx.Err() == nil && !m.settledDown(followed) {
-		pause(ctx, drainPoll)
+		life.Pause(ctx, drainPoll)
 	}
 	tokens, feeds := m.render.States(), m.feeds.Statuses()
 	for i := range reports {

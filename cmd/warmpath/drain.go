@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/warmpath/warmpath/internal/life"
 )
 
 const drainLong = `drain keeps new requests from a worker, and waits until nothing of this router is under way there: then its engine can be stopped
@@ -147,7 +149,7 @@ func (f *drainFlags) drain(cmd *cobra.Command, id string) error {
 			}
 			return fmt.Errorf("%s still has %s after %v (--timeout); it goes on draining", id, counted(state.InFlight, "request"), f.timeout)
 		}
-		pause(ctx, drainEvery)
+		life.Pause(ctx, drainEvery)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/engine"
+	"github.com/warmpath/warmpath/internal/life"
 )
 
 // Simulated workers in this process, and the router before them: what demo and prove run.
@@ -154,7 +155,7 @@ func awaitReady(ctx context.Context, dataURL string) error {
 	limited, cancel := context.WithTimeout(ctx, embeddedReadyMax)
 	defer cancel()
 	for !ready(limited, dataURL) {
-		pause(limited, embeddedReadyPoll)
+		life.Pause(limited, embeddedReadyPoll)
 		switch {
 		case ctx.Err() != nil:
 			return errInterrupted

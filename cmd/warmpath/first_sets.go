@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/internal/life"
 )
 
 // firstSetsTime is how long clients wait at a start until all sources have told their first set: before that, whom they ask for may not be known
@@ -17,7 +18,7 @@ func (m *members) awaitFirst(limit time.Duration) {
 	ctx, done := context.WithTimeout(m.r.asking, limit)
 	defer done()
 	for !m.heardAll() && ctx.Err() == nil {
-		pause(ctx, firstSetsTime/200)
+		life.Pause(ctx, firstSetsTime/200)
 	}
 }
 

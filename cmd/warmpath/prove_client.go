@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/declog"
+	"github.com/warmpath/warmpath/internal/life"
 )
 
 // What prove needs of clients and of the program run as a process of its own.
@@ -198,7 +199,7 @@ func until(ctx context.Context, limit time.Duration, holds func() bool) (bool, t
 		if ctx.Err() != nil || time.Since(began) > limit {
 			return false, time.Since(began)
 		}
-		pause(ctx, poll)
+		life.Pause(ctx, poll)
 	}
 	return true, time.Since(began)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/engine"
+	"github.com/warmpath/warmpath/internal/life"
 )
 
 const (
@@ -105,7 +106,7 @@ func (c *counter) held(ctx context.Context) error {
 	if ok, _ := until(ctx, 10*time.Second, func() bool { return started.Load() == countsHeld }); !ok {
 		return fmt.Errorf("%d of %d streams have begun", started.Load(), countsHeld)
 	}
-	pause(ctx, countsSettle)
+	life.Pause(ctx, countsSettle)
 	pairs, err := c.count(ctx)
 	if err != nil {
 		return err
@@ -189,7 +190,7 @@ func (c *counter) watch(ctx context.Context) (w watchedCounts, err error) {
 			w.pairs++
 		}
 		w.least = min(w.least, sum)
-		pause(ctx, 50*time.Millisecond)
+		life.Pause(ctx, 50*time.Millisecond)
 	}
 	return w, nil
 }
@@ -221,7 +222,7 @@ func (r resources) String() string {
 // resources waits until idle connections are closed, and reads what is held after garbage was collected twice: pools outlive one
 // collection. What is collected is given back over some time, so the least of a second counts.
 func (c *counter) resources(ctx context.Context) (r resources, err error) {
-	pause(ctx, leaveIdle)
+	life.Pause(ctx, leaveIdle)
 	first, due := -1.0, time.Time{}
 	collected, _ := until(ctx, 2*servedWaitMax, func() bool {
 		var seen scrape // reading it is what makes garbage here
@@ -313,7 +314,7 @@ func (c *counter) wave(ctx context.Context) (w leaving, err error) {
 		comes, stays := leaveOver*time.Duration(i)/leaveClients, time.Duration(random.Int64N(int64(leaveWithin)))
 		ask := askStream{prompt: strings.Repeat(fmt.Sprintf("leave %d ", random.IntN(1000)), random.IntN(leaveTokens/3)+1), maxTokens: 60 + random.IntN(200)}
 		clients.Go(func() {
-			pause(ctx, comes-time.Since(began))
+			life.Pause(ctx, comes-time.Since(began))
 			own, left := context.WithTimeout(ctx, stays)
 			defer left()
 			n := now.Add(1)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/internal/life"
 )
 
 const registerLong = `register runs beside an engine and tells a router that it is there, again and again (serve --workers-register). While the engine does not
@@ -107,7 +108,7 @@ func (f *registerFlags) beat(ctx context.Context, out io.Writer, log *slog.Logge
 				tell(err, "the router could not be told: it is tried again")
 			}
 		}
-		pause(ctx, f.heartbeat)
+		life.Pause(ctx, f.heartbeat)
 	}
 	if !there {
 		return nil

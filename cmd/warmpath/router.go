@@ -23,6 +23,7 @@ import (
 	"github.com/warmpath/warmpath/internal/downstream"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
+	"github.com/warmpath/warmpath/internal/life"
 	"github.com/warmpath/warmpath/internal/metrics"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/prompt"
@@ -210,25 +211,16 @@ func (r *router) Drain(ctx context.Context, limit time.Duration) int {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for r.proxy.Running() > 0 && ctx.Err() == nil {
-		pause(ctx, drainPoll)
+		life.Pause(ctx, drainPoll)
 	}
 	left := r.proxy.Running()
 	r.cut(proxy.ErrDrainLimit)
 	last, done := context.WithTimeout(context.Background(), time.Second)
 	defer done()
 	for r.proxy.Running() > 0 && last.Err() == nil {
-		pause(last, drainPoll)
+		life.Pause(last, drainPoll)
 	}
 	return left
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }
 
 // Close stops everything at once and waits until it has stopped.

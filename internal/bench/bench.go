@@ -34,10 +34,10 @@ func DefaultOptions() Options {
 	return Options{Rounds: 5, Window: 2 * time.Second, Progress: io.Discard}
 }
 
-func (o Options) withDefaults() Options {
+// WithDefaults fills in what is not set.
+func (o Options) WithDefaults() Options {
 	d := DefaultOptions()
-	o.Rounds = cmp.Or(o.Rounds, d.Rounds)
-	o.Window = cmp.Or(o.Window, d.Window)
+	o.Rounds, o.Window = cmp.Or(o.Rounds, d.Rounds), cmp.Or(o.Window, d.Window)
 	o.Progress = cmp.Or(o.Progress, d.Progress)
 	return o
 }
@@ -93,8 +93,8 @@ type Check struct {
 	Pass  bool   `json:"pass"`
 }
 
-// most makes a check for value <= limit.
-func most(name string, value, limit float64, unit string) Check {
+// Most makes a check for value <= limit.
+func Most(name string, value, limit float64, unit string) Check {
 	return Check{Name: name, Value: Value(value), Limit: Value(limit), Unit: unit, Pass: value <= limit}
 }
 
@@ -137,8 +137,8 @@ func rounds(a, b []float64, of func(x, y float64) float64) (out []float64) {
 	return out
 }
 
-// quantile of durations, which it sorts; 0 of none.
-func quantile(d []time.Duration, q float64) time.Duration {
+// Quantile of durations, which it sorts; 0 of none.
+func Quantile(d []time.Duration, q float64) time.Duration {
 	if len(d) == 0 {
 		return 0
 	}

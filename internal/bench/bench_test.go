@@ -111,7 +111,7 @@ func TestMediansLeaveOutWhatIsUnknownAndRatiosAreTakenInARound(t *testing.T) {
 }
 
 func TestAReportPassesWhenEveryCheckDoes(t *testing.T) {
-	r := Report{Part: "p", Sections: []Section{{Rows: []Row{{"x", []Value{Value(math.NaN())}}}, Checks: []Check{most("a", 1, 2, "us"), least("b", 2, 2, "us")}}}}
+	r := Report{Part: "p", Sections: []Section{{Rows: []Row{{"x", []Value{Value(math.NaN())}}}, Checks: []Check{Most("a", 1, 2, "us"), least("b", 2, 2, "us")}}}}
 	if !r.Passed() {
 		t.Errorf("%+v", r)
 	}

@@ -38,7 +38,7 @@ const (
 
 // Decide measures the time from a body in memory to a reservation on a worker, in this process, with the rooms that serve requests.
 func Decide(ctx context.Context, o Options) (Report, error) {
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	s := Section{Name: "decide",
 		Method: fmt.Sprintf("from a body in memory to a worker reserved: scan, block keys, match, score, reserve, enter the first %d blocks (the rest once the request has left); in process, %d requests in flight a worker, caches full; bodies all distinct, one third share a prefix; median of %d rounds of medians",
 			gate.EnterAtOnce, decideInFlight, o.Rounds),
@@ -65,7 +65,7 @@ func Decide(ctx context.Context, o Options) (Report, error) {
 		p50, share := of(func(r decided) float64 { return r.p50 }), of(func(r decided) float64 { return r.share })
 		s.Rows = append(s.Rows, Row{nameOurs, []Value{Value(float64(d.bytes) / 1000), Value(d.workers), Value(p50), Value(of(func(r decided) float64 { return r.p99 })),
 			Value(of(func(r decided) float64 { return r.scan })), Value(of(func(r decided) float64 { return r.keys })), Value(of(func(r decided) float64 { return r.place })), Value(of(func(r decided) float64 { return r.after })), Value(share)}})
-		s.Checks = append(s.Checks, most(fmt.Sprintf("%v KB, %d workers", float64(d.bytes)/1000, d.workers), p50, microseconds(d.most), "us"))
+		s.Checks = append(s.Checks, Most(fmt.Sprintf("%v KB, %d workers", float64(d.bytes)/1000, d.workers), p50, microseconds(d.most), "us"))
 	}
 	return Report{Part: "decide", Sections: []Section{s}}, nil
 }
@@ -171,7 +171,7 @@ func (d decision) run(ctx context.Context, window time.Duration) (decided, error
 	if len(t.placed) < d.workers {
 		fewest = 0
 	}
-	at := func(v []time.Duration, q float64) float64 { return microseconds(quantile(v, q)) }
+	at := func(v []time.Duration, q float64) float64 { return microseconds(Quantile(v, q)) }
 	return decided{p50: at(total, 0.5), p99: at(total, 0.99), scan: at(scan, 0.5), keys: at(keys, 0.5), place: at(place, 0.5), after: at(after, 0.5),
 		share: float64(fewest) * float64(d.workers) / float64(all)}, ctx.Err()
 }

@@ -18,7 +18,7 @@ const (
 
 // Idle measures what a router with many workers uses while nobody asks for anything: it goes on scraping them.
 func Idle(ctx context.Context, o Options) (Report, error) {
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	report := Report{Part: "idle"}
 	dir, err := os.MkdirTemp("", "warmpath-bench-*")
 	if err != nil {
@@ -62,6 +62,6 @@ func Idle(ctx context.Context, o Options) (Report, error) {
 			idleWorkers, idleWarmup, o.Rounds, window),
 		Columns: []string{"CPU % of a core", "RSS MB"},
 		Rows:    []Row{{nameOurs, []Value{Value(Median(cores)), Value(Median(memory))}}},
-		Checks:  []Check{most("CPU", Median(cores), idleCoreMost, "% of a core"), most("memory", Median(memory), idleMemoryMost, "MB")}}}
+		Checks:  []Check{Most("CPU", Median(cores), idleCoreMost, "% of a core"), Most("memory", Median(memory), idleMemoryMost, "MB")}}}
 	return report, ctx.Err()
 }

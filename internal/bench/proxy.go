@@ -79,8 +79,8 @@ func (f *field) measure(c *contestant, m *measured, run func(*contestant) (outco
 		m.mallocs, m.bytes = append(m.mallocs, (countAfter-count)/n), append(m.bytes, (bytesAfter-bytes)/n)
 	}
 	m.rate = append(m.rate, n/got.elapsed.Seconds())
-	m.p50 = append(m.p50, microseconds(quantile(got.latencies, 0.5)))
-	m.p99 = append(m.p99, microseconds(quantile(got.latencies, 0.99)))
+	m.p50 = append(m.p50, microseconds(Quantile(got.latencies, 0.5)))
+	m.p99 = append(m.p99, microseconds(Quantile(got.latencies, 0.99)))
 	m.memory = append(m.memory, float64(c.proc.memory())/1e6)
 	after, err := f.workers.served()
 	if err != nil {
@@ -97,7 +97,7 @@ func (f *field) measure(c *contestant, m *measured, run func(*contestant) (outco
 
 // Proxy measures whole requests that are answered at once: CPU a request at saturation, latency added at a fixed rate, and with long bodies.
 func Proxy(ctx context.Context, o Options) (Report, error) {
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	report := Report{Part: "proxy"}
 	for _, section := range []func(context.Context, Options, *field) (Section, error){saturated, atFixedRate, longBodies} {
 		f, err := startField(ctx, o, nameNginx, "HAProxy", nameOurs) // anew: what was learned of workers under one load is wrong under another
@@ -116,7 +116,7 @@ func Proxy(ctx context.Context, o Options) (Report, error) {
 
 // Profile saturates the router alone, as saturated does, and has its CPU profile written into o.Pprof.
 func Profile(ctx context.Context, o Options) (Report, error) {
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	f, err := startField(ctx, o, nameOurs)
 	if err != nil {
 		return Report{}, err
@@ -155,9 +155,9 @@ func saturated(ctx context.Context, o Options, f *field) (Section, error) {
 		s.Rows = append(s.Rows, row)
 	}
 	ours := results[nameOurs]
-	s.Checks = append(s.Checks, most("CPU a request, of nginx's", Median(rounds(ours.cpu, results[nameNginx].cpu, ratio)), cpuOfNginxMost, "x"))
+	s.Checks = append(s.Checks, Most("CPU a request, of nginx's", Median(rounds(ours.cpu, results[nameNginx].cpu, ratio)), cpuOfNginxMost, "x"))
 	if best := bestRival(results); best != nil {
-		s.Checks = append(s.Checks, most("CPU a request, of that of "+best.name, Median(rounds(ours.cpu, best.cpu, ratio)), cpuOfRivalMost, "x"))
+		s.Checks = append(s.Checks, Most("CPU a request, of that of "+best.name, Median(rounds(ours.cpu, best.cpu, ratio)), cpuOfRivalMost, "x"))
 	}
 	s.Checks = append(s.Checks, least("share of the worker that got fewer", Median(ours.leastPut), shareLeast, ""))
 	return s, nil
@@ -198,7 +198,7 @@ func atFixedRate(ctx context.Context, o Options, f *field) (Section, error) {
 	s.Method = fmt.Sprintf("%d requests/s over %d connections, each at its own times, %d-byte chats as before; latency to the last byte, added is beyond no proxy in the same round; median of %d rounds of %v",
 		pacedPerSecond, pacedConns, smallBytes, o.Rounds, o.Window)
 	ours := results[nameOurs]
-	s.Checks = append(s.Checks, most("latency added at the median", Median(rounds(ours.p50, results[nameDirect].p50, less)), addedPacedMost, "us"),
+	s.Checks = append(s.Checks, Most("latency added at the median", Median(rounds(ours.p50, results[nameDirect].p50, less)), addedPacedMost, "us"),
 		least("share of the worker that got fewer", Median(ours.leastPut), shareLeast, ""))
 	return s, nil
 }
@@ -217,7 +217,7 @@ func longBodies(ctx context.Context, o Options, f *field) (Section, error) {
 	s.Method = fmt.Sprintf("one connection asks in a closed loop, chats of %d KB in messages of %d KB, all distinct, one third share a prefix of half their length; median of %d rounds of %v",
 		largeBytes/1000, messageBytes>>10, o.Rounds, window)
 	ours := results[nameOurs]
-	s.Checks = append(s.Checks, most("latency added at the median", Median(rounds(ours.p50, results[nameDirect].p50, less))/1000, addedLargeMost, "ms"),
+	s.Checks = append(s.Checks, Most("latency added at the median", Median(rounds(ours.p50, results[nameDirect].p50, less))/1000, addedLargeMost, "ms"),
 		least("share of the worker that got fewer", Median(ours.leastPut), shareLeast, ""))
 	return s, nil
 }

@@ -29,7 +29,7 @@ const (
 
 // Streams measures server-sent events: CPU a stream, how soon the head leaves, and many streams open at once.
 func Streams(ctx context.Context, o Options) (Report, error) {
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	report := Report{Part: "streams"}
 	f, err := startField(ctx, o, nameNginx, "HAProxy", nameOurs)
 	if err != nil {
@@ -94,7 +94,7 @@ func (shape streamShape) run(ctx context.Context, o Options, f *field, serial *a
 			Value(Median(m.mallocs)), Value(Median(m.leastPut))}})
 	}
 	ours := results[nameOurs]
-	s.Checks = append(s.Checks, most("CPU a stream, of nginx's", Median(rounds(ours.cpu, results[nameNginx].cpu, ratio)), shape.most, "x"),
+	s.Checks = append(s.Checks, Most("CPU a stream, of nginx's", Median(rounds(ours.cpu, results[nameNginx].cpu, ratio)), shape.most, "x"),
 		least("share of the worker that got fewer", Median(ours.leastPut), shareLeast, ""))
 	return s, nil
 }
@@ -108,7 +108,7 @@ func headFirst(ctx context.Context, o Options, f *field, serial *atomic.Uint64) 
 	requests := newBodies(6, smallBytes, true)
 	results, order, err := f.runs(ctx, o, "head first", func(c *contestant) (outcome, error) {
 		got := load{addr: c.proc.addr, conns: 2, bodies: requests, serial: serial, events: streamEvents}.closed(ctx, 2*streamHold)
-		holds[c.name] = append(holds[c.name], milliseconds(quantile(got.holds, 0.5)))
+		holds[c.name] = append(holds[c.name], milliseconds(Quantile(got.holds, 0.5)))
 		return got, nil
 	})
 	if err != nil {
@@ -168,8 +168,8 @@ func openStreams(ctx context.Context, o Options) (Section, error) {
 		}
 		late := w.take()
 		cores = append(cores, (ours.proc.cpu()-cpu).Seconds()/window.Seconds())
-		p50, p99 = append(p50, milliseconds(quantile(late, 0.5))), append(p99, milliseconds(quantile(late, 0.99)))
-		worst = append(worst, milliseconds(quantile(late, 1)))
+		p50, p99 = append(p50, milliseconds(Quantile(late, 0.5))), append(p99, milliseconds(Quantile(late, 0.99)))
+		worst = append(worst, milliseconds(Quantile(late, 1)))
 		perStream = append(perStream, float64(ours.proc.memory()-before)/1024/float64(n))
 	}
 	if failed := w.failed.Load(); failed != nil {
@@ -180,7 +180,7 @@ func openStreams(ctx context.Context, o Options) (Section, error) {
 			n, openPace, n, openStreamsMax, o.Rounds, window),
 		Columns: []string{"late p50 ms", "late p99 ms", "latest ms", "KB a stream", "CPU cores"},
 		Rows:    []Row{{nameOurs, []Value{Value(Median(p50)), Value(Median(p99)), Value(Median(worst)), Value(Median(perStream)), Value(Median(cores))}}}}
-	s.Checks = append(s.Checks, most("lateness at p99", Median(p99), openLateMost, "ms"), most("memory a stream", Median(perStream), openBytesMost, "KB"))
+	s.Checks = append(s.Checks, Most("lateness at p99", Median(p99), openLateMost, "ms"), Most("memory a stream", Median(perStream), openBytesMost, "KB"))
 	return s, nil
 }
 

@@ -26,8 +26,8 @@ type Estimate struct {
 	KVTokensPeak  int     `json:"kv_tokens_peak"` // with answers as long as nine of ten are
 }
 
-// chunkTokens is how many prompt tokens an engine takes into one step, vLLM's default on large GPUs: so many steps a prefill has.
-const chunkTokens = 8192
+// ChunkTokens is how many prompt tokens an engine takes into one step, vLLM's default on large GPUs: so many steps a prefill has.
+const ChunkTokens = 8192
 
 // On estimates the work under those conditions: prefill by Constants.Prefill and what those that decode there add to its steps, each decode
 // step by Constants.Step.
@@ -38,7 +38,7 @@ func (w Work) On(c Conditions) Estimate {
 	each, eachCached := e.PromptTokens/prompts, cached/prompts
 	e.EngineSeconds = float64(prompts) * c.Prefill(each-eachCached, eachCached)
 	others, context := max(c.Batch, 0), max(c.ContextTokens, 0)
-	steps := (each - eachCached + chunkTokens - 1) / chunkTokens
+	steps := (each - eachCached + ChunkTokens - 1) / ChunkTokens
 	e.PrefillSeconds = e.EngineSeconds + float64(prompts*steps)*(c.D1*others+c.D2*context)
 	pages := pageRounded(each, c.PageTokens)
 	e.KVTokensPeak = prompts * pages

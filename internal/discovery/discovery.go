@@ -175,15 +175,3 @@ func Once(ctx context.Context, sources ...Source) (sets [][]Worker, errs []error
 	all.Wait()
 	return sets, errs
 }
-
-// pause waits, and reports false when ctx ended before.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/warmpath/warmpath/internal/life"
 )
 
 // DNS is a name whose addresses are workers: those of its A or AAAA records with one port, or those of its SRV records with theirs.
@@ -60,7 +62,7 @@ func (d DNS) Follow(ctx context.Context, tell func([]Worker, error)) {
 		if err != nil {
 			next = min(dnsAgain, longest)
 		}
-		if !pause(ctx, next) {
+		if !life.Pause(ctx, next) {
 			return
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/life"
 )
 
 // File is a file of workers. It is looked at every so often and not subscribed to: a look costs one system call, sees every way in which
@@ -49,7 +51,7 @@ func (f File) Follow(ctx context.Context, tell func([]Worker, error)) {
 	var sum [sha256.Size]byte
 	var set []Worker
 	failed, at := "", time.Time{}
-	for first := true; first || pause(ctx, every); first = false {
+	for first := true; first || life.Pause(ctx, every); first = false {
 		info, err := os.Stat(f.Path)
 		now := look{info, err == nil}
 		settled := first || now.same(seen)

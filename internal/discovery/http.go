@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/life"
 )
 
 // HTTP is an endpoint in the form of Prometheus' http_sd (https://prometheus.io/docs/prometheus/latest/http_sd/): a JSON list of
@@ -51,7 +53,7 @@ func (h HTTP) Follow(ctx context.Context, tell func([]Worker, error)) {
 		defer transport.CloseIdleConnections()
 		h.Client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }} // it would take the key elsewhere
 	}
-	for first := true; first || pause(ctx, every); first = false {
+	for first := true; first || life.Pause(ctx, every); first = false {
 		tell(h.ask(ctx, every))
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/kube"
+	"github.com/warmpath/warmpath/internal/life"
 )
 
 // Kubernetes is the pods of a Service, by its EndpointSlices, or those that a label selector finds, by themselves.
@@ -56,7 +57,7 @@ func (k Kubernetes) Follow(ctx context.Context, tell func([]Worker, error)) {
 	c, namespace, err := kube.Open(k.Place)
 	for err != nil {
 		tell(nil, err)
-		if !pause(ctx, kubernetesAgain) {
+		if !life.Pause(ctx, kubernetesAgain) {
 			return
 		}
 		c, namespace, err = kube.Open(k.Place)

@@ -20,8 +20,9 @@ package flow
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/spelling"
 )
 
 // Order is which of a tenant's requests goes first.
@@ -95,9 +96,6 @@ func DefaultOptions() Options {
 	}
 }
 
-// className is what a class can be called: clients write it in a header, and it is in logs and metrics.
-var className = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-
 // Check says what of the options cannot be.
 func (o *Options) Check() error {
 	if len(o.Classes) == 0 {
@@ -108,8 +106,8 @@ func (o *Options) Check() error {
 		switch where := fmt.Sprintf("classes[%d]", i); {
 		case names[c.Name]:
 			return fmt.Errorf("class %q has no name of its own (setting %s.name)", c.Name, where)
-		case !className.MatchString(c.Name):
-			return fmt.Errorf("%q is no name for a class, want 1 to 64 letters, digits, dots, underscores and hyphens, beginning with a letter or digit (setting %s.name)", c.Name, where)
+		case !spelling.IsName(c.Name):
+			return fmt.Errorf("%q is no name for a class, want %s (setting %s.name)", c.Name, spelling.NameForm, where)
 		case c.Order != Shortest && c.Order != FirstCome && c.Order != ByDeadline:
 			return fmt.Errorf("unknown order %q; there are: %s, %s, %s (setting %s.order)", c.Order, Shortest, FirstCome, ByDeadline, where)
 		case c.WaitMax <= 0 || c.PreemptAfter < 0:

@@ -10,7 +10,6 @@ package kvbench
 import (
 	"context"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"runtime"
@@ -47,16 +46,7 @@ const (
 
 // Index measures both sizes. Rounds and Window are the options' that matter.
 func Index(ctx context.Context, o bench.Options) (bench.Report, error) {
-	d := bench.DefaultOptions()
-	if o.Rounds <= 0 {
-		o.Rounds = d.Rounds
-	}
-	if o.Window <= 0 {
-		o.Window = d.Window
-	}
-	if o.Progress == nil {
-		o.Progress = io.Discard
-	}
+	o = o.WithDefaults()
 	s := bench.Section{
 		Name: "index",
 		Method: fmt.Sprintf("%d workers, chains of %d blocks, 90 %% of blocks held by one worker, half of the operations removals of single blocks; operations by CPU seconds of the process, so that all that was begun is counted and other load is not; look-ups every %v on a core of their own while half that rate comes in on another, in messages of %d operations at their own time, the same prompts over and over, as conversations' turns are, and beside that as if each were new (first); memory as the growth of the resident set; medians of %d rounds",

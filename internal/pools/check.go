@@ -3,11 +3,11 @@ package pools
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/warmpath/warmpath/internal/llmapi"
+	"github.com/warmpath/warmpath/internal/spelling"
 )
 
 // checker collects all that is wrong, so that one run shows all there is to mend.
@@ -39,9 +39,6 @@ func (c *checker) pool(key, name string) int {
 	return i
 }
 
-// nameForm is the form of tenants' and classes' names too: labels of metrics and words of configurations.
-var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-
 func (c *checker) pools(set *Set) {
 	if len(c.o.Pools) > PoolsMax {
 		c.report("pools", "has %d pools, at most %d are told apart", len(c.o.Pools), PoolsMax)
@@ -49,12 +46,12 @@ func (c *checker) pools(set *Set) {
 	}
 	for i, p := range c.o.Pools {
 		key := fmt.Sprintf("pools[%d]", i)
-		if first, twice := c.index[p.Name]; twice || p.Name == "any" || !nameForm.MatchString(p.Name) {
+		if first, twice := c.index[p.Name]; twice || p.Name == "any" || !spelling.IsName(p.Name) {
 			switch {
 			case twice:
 				c.report(key+".name", "%q is the name of pools[%d] already", p.Name, first)
 			default:
-				c.report(key+".name", "%.100q is no name for a pool, want 1 to 64 letters, digits, dots, underscores and hyphens, beginning with a letter or digit; any is all workers", p.Name)
+				c.report(key+".name", "%.100q is no name for a pool, want %s; any is all workers", p.Name, spelling.NameForm)
 			}
 			continue
 		}

@@ -6,9 +6,7 @@ package queuebench
 import (
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/bench"
@@ -34,16 +32,7 @@ const (
 
 // Queue measures both. Rounds and Window are the options' that matter.
 func Queue(ctx context.Context, o bench.Options) (bench.Report, error) {
-	d := bench.DefaultOptions()
-	if o.Rounds <= 0 {
-		o.Rounds = d.Rounds
-	}
-	if o.Window <= 0 {
-		o.Window = d.Window
-	}
-	if o.Progress == nil {
-		o.Progress = io.Discard
-	}
+	o = o.WithDefaults()
 	var middle, late, direct, entered []float64
 	for round := range o.Rounds {
 		fmt.Fprintf(o.Progress, "queue: round %d\n", round+1)
@@ -59,22 +48,19 @@ func Queue(ctx context.Context, o bench.Options) (bench.Report, error) {
 		direct, entered = append(direct, p.direct), append(entered, p.entered)
 	}
 	p99, adds := bench.Median(late), bench.Median(entered)-bench.Median(direct)
-	check := func(name string, value, most float64) bench.Check {
-		return bench.Check{Name: name, Value: bench.Value(value), Limit: bench.Value(most), Unit: "us", Pass: value <= most}
-	}
 	return bench.Report{Part: "queue", Sections: []bench.Section{{
 		Name:    "push and pop",
 		Method:  fmt.Sprintf("one item pushed and one popped while %d of %d tenants in three classes wait, a twentieth of them heavy; the clock is read before and after each, which is counted in; medians of %d rounds", waiting, tenants, o.Rounds),
 		Columns: []string{"waiting", "tenants", "p50 us", "p99 us"},
 		Rows:    []bench.Row{{Contestant: "queue", Values: []bench.Value{waiting, tenants, bench.Value(bench.Median(middle)), bench.Value(p99)}}},
-		Checks:  []bench.Check{check(fmt.Sprintf("push and pop at %d waiting, p99", waiting), p99, waitsMost)},
+		Checks:  []bench.Check{bench.Most(fmt.Sprintf("push and pop at %d waiting, p99", waiting), p99, waitsMost, "us")},
 	}, {
 		Name: "room",
 		Method: fmt.Sprintf("%d workers with %d requests in flight each, prompts of %d tokens of %d tenants in three classes: placed at once, and by way of the queue, which has room for all, in turns; medians of %d rounds of medians",
 			workers, inFlight, promptTokens, tenants, o.Rounds),
 		Columns: []string{"placed us", "by the queue us", "added us"},
 		Rows:    []bench.Row{{Contestant: "gate", Values: []bench.Value{bench.Value(bench.Median(direct)), bench.Value(bench.Median(entered)), bench.Value(adds)}}},
-		Checks:  []bench.Check{check("the gate adds where there is room", adds, passesMost)},
+		Checks:  []bench.Check{bench.Most("the gate adds where there is room", adds, passesMost, "us")},
 	}}}, nil
 }
 
@@ -126,13 +112,7 @@ func wait(ctx context.Context, seed uint64, window time.Duration) (waited, error
 	return waited{p50: quantile(took, 0.5), p99: quantile(took, 0.99)}, ctx.Err()
 }
 
-func quantile(took []time.Duration, p float64) float64 {
-	if len(took) == 0 {
-		return 0
-	}
-	slices.Sort(took)
-	return float64(took[int(p*float64(len(took)-1))]) / 1e3
-}
+func quantile(took []time.Duration, p float64) float64 { return float64(bench.Quantile(took, p)) / 1e3 }
 
 type passed struct{ direct, entered float64 } // microseconds
 

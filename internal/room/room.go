@@ -34,8 +34,8 @@ func DefaultLimits() Limits {
 const (
 	// slotsSpare is what goes to an engine beyond its batch slots, as a share of them and at least: the next to begin when one ends.
 	slotsSpare, slotsSpareMin = 1.0 / 16, 1
-	// chunkTokens are the prompt tokens that an engine takes into one step, and stepsDeep how many of such steps keep it busy.
-	chunkTokens, stepsDeep = 8192, 2
+	// stepsDeep is how many of an engine's longest steps keep it busy.
+	stepsDeep = 2
 	// stepsBeside is by how many of its steps without any prefill those who yield may lengthen one: short prompts ride along.
 	stepsBeside = 2
 	// kvSpare is the share of the memory that they leave.
@@ -69,7 +69,11 @@ func (l *Limits) Has(now time.Time, w *fleet.Worker, load *fleet.Load, k cost.Co
 	if most := w.InFlightMax(); most > 0 && load.InFlight >= most {
 		return false
 	}
-	if most := w.KVTokensMax(); most > 0 && load.InFlight > 0 && load.KVHeldTokens+a.Uncached+growth(load, a) > l.memory(most, a) {
+	kv := w.KVTokensMax()
+	if a.Yields {
+		kv -= int(kvSpare * float64(kv))
+	}
+	if kv > 0 && load.InFlight > 0 && load.KVHeldTokens+a.Uncached+growth(load, a) > kv {
 		return false
 	}
 	if load.Prefilling == 0 || w.Info().SharesSteps && slots > 0 {
@@ -78,19 +82,12 @@ func (l *Limits) Has(now time.Time, w *fleet.Worker, load *fleet.Load, k cost.Co
 	if a.Yields {
 		return load.QueuedSeconds+a.PrefillSeconds <= stepsBeside*k.Step(float64(load.InFlight-load.Prefilling), float64(load.ContextTokens))
 	}
-	return load.QueuedSeconds < min(l.DepthSeconds, stepsDeep*k.B*chunkTokens)
+	return load.QueuedSeconds < min(l.DepthSeconds, stepsDeep*k.B*cost.ChunkTokens)
 }
 
 // growth is by how many tokens the answers there will grow until as much is freed again: those in flight are half done on the mean, and as
 // many end as begin. An engine that runs out of memory computes again what it had, which is worse than to wait.
 func growth(load *fleet.Load, a *Ask) int { return int(a.OutputTokens / 2 * float64(load.InFlight+1)) }
-
-func (l *Limits) memory(most int, a *Ask) int {
-	if a.Yields {
-		return most - int(kvSpare*float64(most))
-	}
-	return most
-}
 
 // Lanes is how many heavy prefills a worker may have for one more to go there, of all workers, light ones among them that have none: none of
 // its own where those are to be left alone. overdue says that the request has waited for longer than its prefill takes: then one suffices.

@@ -94,10 +94,13 @@ func (s *Scheduler) decoding(c *candidate, j *judgement) float64 {
 // makeRoom reports whether a worker has room for the request. Of a request that has waited only those remain in that have: what it waited
 // for must not be spent in another queue; and of a heavy one, those that have a lane.
 func (s *Scheduler) makeRoom(now time.Time, req *Request, output float64) bool {
-	all, lanes := s.lanes(req)
-	free := 0
+	all, free, lanes := 0, 0, 0
+	if req.Heavy {
+		lanes = s.lanes(req.Overdue)
+	}
 	for i := range s.cands {
 		if c := &s.cands[i]; c.out == in {
+			all++
 			ask := room.Ask{Uncached: c.uncached, PrefillSeconds: c.booking, OutputTokens: output, Yields: req.Yields, AtOnce: req.AtOnce}
 			c.full = req.Heavy && c.load.HeavyPrefills >= lanes || !s.room.Has(now, c.worker, &c.load, c.k, c.inFlight, &ask)
 			if !c.full {
@@ -118,9 +121,9 @@ func (s *Scheduler) makeRoom(now time.Time, req *Request, output float64) bool {
 	return true
 }
 
-// lanes is how many workers there are, and for a heavy request how many such ones each may have already.
-func (s *Scheduler) lanes(req *Request) (all, lanes int) {
-	light := 0
+// lanes is how many heavy prefills a worker may have for one more to go there.
+func (s *Scheduler) lanes(overdue bool) int {
+	all, light := 0, 0
 	for i := range s.cands {
 		if c := &s.cands[i]; c.out == in {
 			all++
@@ -129,5 +132,5 @@ func (s *Scheduler) lanes(req *Request) (all, lanes int) {
 			}
 		}
 	}
-	return all, s.room.Lanes(all, light, req.Overdue)
+	return s.room.Lanes(all, light, overdue)
 }

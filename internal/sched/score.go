@@ -8,12 +8,11 @@ import (
 )
 
 const (
-	fullShare     = 0.8  // of a prompt held from which it is a full hit
-	clearlyShare  = 0.1  // of a prompt, and
-	clearlyTokens = 32   // at least so many, by which a match must be longer to be clearly longer: two blocks
-	seenWeight    = 50   // requests over which the mean request is taken
-	chunkTokens   = 8192 // prompt tokens that an engine takes into one step
-	priceSteepest = 4.0  // phi is at most priceSteepest*B + 1
+	fullShare     = 0.8 // of a prompt held from which it is a full hit
+	clearlyShare  = 0.1 // of a prompt, and
+	clearlyTokens = 32  // at least so many, by which a match must be longer to be clearly longer: two blocks
+	seenWeight    = 50  // requests over which the mean request is taken
+	priceSteepest = 4.0 // phi is at most priceSteepest*B + 1
 	// waitPriceMax bounds the price of the wait behind queued prefill. Unpriced, a long prefill under way on an almost idle worker draws
 	// followers that wait for it; priced like prefill, near saturation every queue looks longer than any hit is worth, and the hit rate
 	// tips over. Hot prefixes want it above 2, a ladder of shared prefixes near its knee below 1.5.
@@ -238,7 +237,7 @@ func (s *Scheduler) weigh(c *candidate, j *judgement) {
 	c.others = room
 	if decoding := float64(c.load.InFlight-c.load.Prefilling) + running; decoding > 0 {
 		beside := k.D1*decoding + k.D2*kv
-		c.others += (k.D0+beside)/2 + math.Ceil(u/chunkTokens)*beside
+		c.others += (k.D0+beside)/2 + math.Ceil(u/cost.ChunkTokens)*beside
 	}
 	c.queued = c.load.QueuedSeconds + room
 	if waiting > 0 {
@@ -269,7 +268,7 @@ func (c *candidate) waitPriced(j *judgement) float64 {
 // that a short prompt rides along with decoding for nothing, and the second one in the same step does not.
 func (c *candidate) lengthens(k cost.Constants) float64 {
 	own := k.B * float64(c.uncached)
-	pending := min(c.load.QueuedSeconds, k.B*chunkTokens)
+	pending := min(c.load.QueuedSeconds, k.B*cost.ChunkTokens)
 	return c.booking - own + max(k.D0, pending+own) - max(k.D0, pending)
 }
 

@@ -1,9 +1,21 @@
-// Package spelling finds what somebody most probably meant.
+// Package spelling finds what somebody most probably meant, and says what things may be called.
 //
 //	spelling.Nearest("drain-timout", []string{"drain_timeout", "listen"})     // "drain_timeout"
 package spelling
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
+
+// nameForm is what a tenant, a class or a pool can be called: clients write it in headers, and it is in logs, metrics and configurations.
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// NameForm says of what IsName is false, behind "want".
+const NameForm = "1 to 64 letters, digits, dots, underscores and hyphens, beginning with a letter or digit"
+
+// IsName says whether something can be called so.
+func IsName(s string) bool { return nameForm.MatchString(s) }
 
 // Nearest is the candidate that text most probably meant, or "" when none is near: two edits, or a third of a long word. Case, dashes
 // and underscores do not count, so that drainTimeout and drain-timeout both find drain_timeout.

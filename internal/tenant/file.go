@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/warmpath/warmpath/internal/spelling"
 )
 
 // Bounds of a table.
@@ -67,7 +69,7 @@ func FromKeys(text string) (*Table, error) {
 	table := &Table{tenants: map[string]*Tenant{}, keys: map[Digest]*key{}}
 	for i, pair := range strings.Split(text, ",") {
 		name, secret, _ := strings.Cut(strings.TrimSpace(pair), "=")
-		if !nameForm.MatchString(name) || looksLikeKey(name) {
+		if !spelling.IsName(name) || looksLikeKey(name) {
 			return nil, fmt.Errorf("the name before key %d: want 1 to 64 letters, digits, dots, underscores and hyphens, as in NAME=KEY,NAME=KEY", i+1)
 		}
 		digest, err := Hash(secret)
@@ -200,8 +202,6 @@ func (p *parser) root(n *yaml.Node) {
 	}
 }
 
-var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-
 func (p *parser) tenant(n *yaml.Node, where string) {
 	t := &Tenant{Weight: 1}
 	l := &t.Limits
@@ -213,8 +213,8 @@ func (p *parser) tenant(n *yaml.Node, where string) {
 			t.Name, named = p.text(v, at), true
 			if looksLikeKey(t.Name) {
 				p.report(v.Line, at, "this looks like a key in the clear")
-			} else if !nameForm.MatchString(t.Name) {
-				p.report(v.Line, at, "want 1 to 64 letters, digits, dots, underscores and hyphens, beginning with a letter or digit")
+			} else if !spelling.IsName(t.Name) {
+				p.report(v.Line, at, "want %s", spelling.NameForm)
 			}
 		case "keys":
 			keys, keysAt = p.list(v, at, keysMax), at

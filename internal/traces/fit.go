@@ -166,7 +166,7 @@ func (f *Fitted) learnWorker(m *cost.Model, all []stay) {
 		others := 0.0
 		if decoding := s.batch - 1; decoding > 0 {
 			beside := k.D1*decoding + k.D2*(s.context-float64(s.prompt))
-			others = (k.D0+beside)/2 + math.Ceil(float64(uncached)/chunkTokens)*beside
+			others = (k.D0+beside)/2 + math.Ceil(float64(uncached)/cost.ChunkTokens)*beside
 		}
 		took := s.first.Sub(s.dispatched).Seconds()
 		if 2*others > k.Prefill(uncached, s.cached) || others > took/2 {
@@ -196,5 +196,5 @@ func (f *Fitted) moments(all []stay) (list []moment) {
 	return list
 }
 
-// chunkTokens is what an engine prefills in one step at most; gapsLeast how many tokens a median gap is of at least.
-const chunkTokens, gapsLeast = 8192, 4
+// gapsLeast is how many tokens a median gap is of at least.
+const gapsLeast = 4

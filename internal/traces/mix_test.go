@@ -2,7 +2,6 @@ package traces
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -29,30 +28,12 @@ func mixed(t *testing.T, parts ...Part) *Trace {
 	return x
 }
 
-func passOf(t *testing.T, x *Trace, seed uint64) (all []Request) {
-	t.Helper()
-	r, err := x.Reader(seed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	for {
-		var q Request
-		if err := r.Next(&q); err == io.EOF {
-			return all
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, q)
-	}
-}
-
 func TestAMixHasEachPartsRequestsInOrderOfTimeUnderItsTenant(t *testing.T) {
 	chats, bursts := opened(t, "chats:chats=20,turns=3,rate=2"), opened(t, "bursts:requests=30,burst=3,rate=2")
 	x := mixed(t, Part{"a", chats}, Part{"b", bursts})
 	counts, latest := map[string]int{}, time.Duration(0)
 	var before Request
-	for i, q := range passOf(t, x, 3) {
+	for i, q := range all(t, x, 3) {
 		counts[q.Tenant]++
 		switch {
 		case q.Follows && (before.Session != q.Session || before.Tenant != q.Tenant):
@@ -64,7 +45,7 @@ func TestAMixHasEachPartsRequestsInOrderOfTimeUnderItsTenant(t *testing.T) {
 		}
 		before = q
 	}
-	if counts["a"] != len(passOf(t, chats, 3)) || counts["b"] != len(passOf(t, bursts, 3)) || !x.Sessions {
+	if counts["a"] != len(all(t, chats, 3)) || counts["b"] != len(all(t, bursts, 3)) || !x.Sessions {
 		t.Errorf("%v", counts)
 	}
 }
@@ -72,7 +53,7 @@ func TestAMixHasEachPartsRequestsInOrderOfTimeUnderItsTenant(t *testing.T) {
 func TestWhatTwoTenantsAskSharesNoPrefix(t *testing.T) {
 	same := func() *Trace { return opened(t, "hot:requests=10") }
 	first := map[string]Request{}
-	for _, q := range passOf(t, mixed(t, Part{"a", same()}, Part{"b", same()}), 1) {
+	for _, q := range all(t, mixed(t, Part{"a", same()}, Part{"b", same()}), 1) {
 		if one, ok := first[q.Tenant]; !ok {
 			first[q.Tenant] = q
 		} else if q.Common(one.Blocks) == 0 {
@@ -94,7 +75,7 @@ func TestSeedsMakeOtherMixesAlsoBesideAFile(t *testing.T) {
 	if err := x.Load(1 << 20); err != nil {
 		t.Fatal(err)
 	}
-	one, again, other := passOf(t, x, 1), passOf(t, x, 1), passOf(t, x, 2)
+	one, again, other := all(t, x, 1), all(t, x, 1), all(t, x, 2)
 	if !reflect.DeepEqual(one, again) || len(one) != 22 {
 		t.Errorf("%d requests, or not the same twice", len(one))
 	}
@@ -106,7 +87,7 @@ func TestSeedsMakeOtherMixesAlsoBesideAFile(t *testing.T) {
 func TestAPartWithoutATenantLeavesRequestsTheirs(t *testing.T) {
 	made := opened(t, "bursts:requests=5")
 	made.Map(func(q *Request) { q.Tenant = "their own" })
-	for _, q := range passOf(t, mixed(t, Part{"", made}, Part{"b", opened(t, "bursts:requests=5")}), 1) {
+	for _, q := range all(t, mixed(t, Part{"", made}, Part{"b", opened(t, "bursts:requests=5")}), 1) {
 		if q.Tenant != "their own" && q.Tenant != "b" {
 			t.Errorf("tenant %q", q.Tenant)
 		}
