@@ -1,10 +1,8 @@
 package gate
 
 import (
-	"fmt"
 	"slices"
 
-	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/forecast"
 	"github.com/warmpath/warmpath/internal/line"
 	"github.com/warmpath/warmpath/internal/sched"
@@ -21,11 +19,11 @@ type Outlook struct {
 // Otherwise is what an outlook supposes to be other than it is.
 type Otherwise struct {
 	Policy  string   // to go by; "" that in force
-	Without []string // ids of workers that could not be chosen
+	Without []string // ids of workers that could not be chosen; those that nobody has are passed over
 }
 
 // Outlook is what Enter would do with a request that came now. Nothing is reserved, pushed, counted or learned, and w is left as it is.
-// Without a queue nothing waits. Errors are those of Enter or SetPolicy, or name a worker that is not there.
+// Without a queue nothing waits. Errors are those of Enter, or of SetPolicy.
 func (g *Gate) Outlook(req sched.Request, w *Wait, but Otherwise) (o Outlook, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -36,8 +34,10 @@ func (g *Gate) Outlook(req sched.Request, w *Wait, but Otherwise) (o Outlook, er
 		}
 		defer g.sched.SetPolicy(inForce)
 	}
-	if req.Tried, err = g.named(but.Without); err != nil {
-		return o, err
+	for _, worker := range g.fleet.Workers() {
+		if slices.Contains(but.Without, worker.ID) {
+			req.Tried = append(req.Tried, worker)
+		}
 	}
 	now := g.now()
 	defer func() { g.foretell(now, &o, &req) }()
@@ -56,16 +56,4 @@ func (g *Gate) Outlook(req sched.Request, w *Wait, but Otherwise) (o Outlook, er
 	})
 	o.Pool = to
 	return o, err
-}
-
-// named are workers by their ids.
-func (g *Gate) named(ids []string) (all []*fleet.Worker, err error) {
-	for _, id := range ids {
-		i := slices.IndexFunc(g.fleet.Workers(), func(w *fleet.Worker) bool { return w.ID == id })
-		if i < 0 {
-			return nil, fmt.Errorf("no worker is called %q", id)
-		}
-		all = append(all, g.fleet.Workers()[i])
-	}
-	return all, nil
 }
