@@ -66,14 +66,6 @@ func Of(was, is any, skip reflect.Type) []Change {
 	return d.changes
 }
 
-// Keys are those of changes.
-func Keys(changes []Change) (keys []string) {
-	for _, c := range changes {
-		keys = append(keys, c.Key)
-	}
-	return keys
-}
-
 // Restart are the changes that take one.
 func Restart(changes []Change) (some []Change) {
 	return slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return !c.Restart })
