@@ -102,8 +102,8 @@ lint-packaging: ## the image's rules, the binary in an empty root as nobody, the
 generate: ## write the generated documents again
 	go generate ./...
 
-vuln: ## known faults in what is linked in and really called, by govulncheck (asks vuln.go.dev; VULNDB=URL or file:// of a copy, where that is out of reach)
-	go tool govulncheck $(if $(VULNDB),-db $(VULNDB)) ./...
+vuln: ## known faults in what is linked in and really called, by govulncheck and vuln.go.dev, or the copy at the module proxy (VULNDB=URL or file:// of another)
+	@scripts/vuln.sh $(VULNDB)
 
 check: ## gofmt, vet, staticcheck, generated files unchanged
 	@unformatted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); \
