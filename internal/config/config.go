@@ -47,7 +47,7 @@ type Config struct {
 	WorkerKeyFile  string            `yaml:"worker_key_file" change:"restart" doc:"File of that credential, in place of worker_key; it is read again when it changes."`
 	WorkerTLS      certs.WorkerFiles `yaml:"worker_tls" change:"restart" doc:"How https workers are reached that have no tls of their own."`
 	Isolate        string            `yaml:"isolate" change:"restart" enum:"none,tenant" doc:"tenant: tenants share no cached prefixes, so that none can tell from how fast an answer begins what another has asked (docs/SECURITY.md). Each gets a cache salt of its own, here and in engines that know one. It costs the hits that they would have had on each other's prompts."`
-	Policy         string            `yaml:"policy" doc:"How a worker is chosen."`
+	Policy         string            `yaml:"policy" enum:"affinity-filter,least-prefill,least-requests,least-tokens,linear,linear-tuned,multiply,power-of-two,random,round-robin,session-hash,threshold,warm-cost,weighted" doc:"How a worker is chosen."`
 	DrainTimeout   time.Duration     `yaml:"drain_timeout" doc:"How long running requests may go on after SIGTERM before they are cancelled."`
 	Timeouts       Timeouts          `yaml:"timeouts" doc:"Waiting for workers and clients. There is no total timeout: it would cut healthy long streams."`
 	BodyBytesMax   Bytes             `yaml:"body_bytes_max" doc:"Largest request body; beyond it the answer is 413."`

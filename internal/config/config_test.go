@@ -8,11 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/leash"
+	"github.com/warmpath/warmpath/internal/sched"
+	"github.com/warmpath/warmpath/internal/strict"
 )
 
 var update = flag.Bool("update", false, "write the generated documents")
@@ -309,10 +312,10 @@ func TestAFileThatCannotBeReadIsNamed(t *testing.T) {
 	}
 }
 
-func TestSizesAreWrittenAsTheyAreRead(t *testing.T) {
-	for _, b := range []Bytes{0, 1, 1000, 1 << 10, 3 << 20, 1 << 40, 1<<30 + 1} {
-		if got, err := parseBytes(b.String()); got != b || err != nil {
-			t.Errorf("%d: %s, %v", b, got, err)
+func TestEveryPolicyMayBeChosen(t *testing.T) {
+	for _, f := range strict.FieldsOf(reflect.TypeFor[Config]()) {
+		if f.Name == "policy" && !slices.Equal(f.Enum, sched.PolicyNames()) {
+			t.Errorf("the setting takes %v; there are %v", f.Enum, sched.PolicyNames())
 		}
 	}
 }
@@ -378,7 +381,7 @@ func TestWhatIsPrintedReadsBackAsTheSame(t *testing.T) {
 		if !reflect.DeepEqual(got, c) {
 			t.Errorf("got  %+v\nwant %+v\n%s", got, c, text)
 		}
-		for _, key := range keyPaths(reflect.TypeFor[Config](), "") {
+		for _, key := range strict.KeyPaths(reflect.TypeFor[Config](), "") {
 			if name := key[strings.LastIndexByte(key, '.')+1:]; !strings.Contains(key, "[]") && !strings.Contains(text, name+":") {
 				t.Errorf("%s is not printed", key)
 			}

@@ -10,8 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/warmpath/warmpath/internal/discovery"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/internal/strict"
 )
 
 // Discovery is where workers are found that the configuration does not name.
@@ -185,27 +187,27 @@ func (c Config) CheckWorker(w *Worker) error {
 	for i := range v { // there is one: which it is need not be said
 		v[i].Key = strings.TrimPrefix(strings.TrimPrefix(v[i].Key, "workers[0]"), ".")
 	}
-	return asError(v)
+	return strict.AsError(v)
 }
 
 // ParseWorkers reads a file of workers: a list as in workers, alone or under that key. Any error is an *Error that names the lines.
 func (c Config) ParseWorkers(name string, text []byte) ([]Worker, error) {
-	d := &decoder{file: name, env: os.LookupEnv, lines: map[string]int{}}
 	var file struct {
 		Workers []Worker `yaml:"workers"`
 	}
 	into := reflect.ValueOf(&file).Elem()
-	root := d.document(text)
+	d := strict.NewReader(name, os.LookupEnv, into.Type())
+	root := d.Document(text)
 	switch {
-	case root == nil && len(d.problems) == 0:
+	case root == nil && d.Problems() == nil:
 		return nil, &Error{Problems: []Problem{{File: name, Message: "it is empty; no workers are an empty list, []"}}}
 	case root == nil:
 	case root.Kind == yaml.SequenceNode:
-		d.value(root, "workers", into.Field(0))
+		d.Value(root, "workers", into.Field(0))
 	default:
-		d.mapping(root, "", into)
-		if len(d.problems) == 0 && !d.isSet("workers") {
-			d.report(root.Line, "", "it has no workers; write a list, or workers: []")
+		d.Mapping(root, "", into)
+		if d.Problems() == nil && !d.IsSet("workers") {
+			d.Report(root.Line, "", "it has no workers; write a list, or workers: []")
 		}
 	}
 	for i := range file.Workers {
@@ -217,11 +219,11 @@ func (c Config) ParseWorkers(name string, text []byte) ([]Worker, error) {
 	v.workers(trial)
 	v.workerPools(trial)
 	for _, p := range v {
-		if !d.inTrouble(p.Key) {
-			d.report(d.lineOf(p.Key), p.Key, p.Message)
+		if !d.InTrouble(p.Key) {
+			d.Report(d.LineOf(p.Key), p.Key, p.Message)
 		}
 	}
-	if err := asError(d.problems); err != nil {
+	if err := d.Problems(); err != nil {
 		return nil, err
 	}
 	return file.Workers, nil

@@ -1,16 +1,13 @@
 package config
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"regexp"
-	"strconv"
-	"strings"
+	"reflect"
 
-	"go.yaml.in/yaml/v3"
+	"github.com/warmpath/warmpath/internal/strict"
 )
 
 // fileBytesMax bounds the configuration file; 500 workers take 50 KB.
@@ -45,9 +42,9 @@ func read(path string) ([]byte, error) {
 // Parse is Load on a text: name stands in front of each problem, env answers ${env.NAME}.
 func Parse(name string, text []byte, env func(string) (string, bool)) (Config, error) {
 	c := Default()
-	d := &decoder{file: name, env: env, lines: map[string]int{}}
-	if root := d.document(text); root != nil {
-		d.mapping(root, "", valueOf(&c))
+	d := strict.NewReader(name, env, reflect.TypeFor[Config]())
+	if root := d.Document(text); root != nil {
+		d.Mapping(root, "", reflect.ValueOf(&c).Elem())
 	}
 	for i := range c.Workers {
 		c.Workers[i].complete()
@@ -58,48 +55,13 @@ func Parse(name string, text []byte, env func(string) (string, bool)) (Config, e
 		c.Queue.Classes[i].complete(above)
 		above = c.Queue.Classes[i].Ceiling
 	}
-	for _, p := range c.problems(d.isSet) {
-		if !d.inTrouble(p.Key) {
-			d.report(d.lineOf(p.Key), p.Key, p.Message)
+	for _, p := range c.problems(d.IsSet) {
+		if !d.InTrouble(p.Key) {
+			d.Report(d.LineOf(p.Key), p.Key, p.Message)
 		}
 	}
-	if err := asError(d.problems); err != nil {
+	if err := d.Problems(); err != nil {
 		return Config{}, err
 	}
 	return c, nil
-}
-
-// document is the root node of the only document in text; nil when there is none or the YAML is broken.
-func (d *decoder) document(text []byte) *yaml.Node {
-	reader := yaml.NewDecoder(bytes.NewReader(text))
-	var first, second yaml.Node
-	if err := reader.Decode(&first); err != nil {
-		if err != io.EOF {
-			d.reportSyntax(err)
-		}
-		return nil
-	}
-	switch err := reader.Decode(&second); {
-	case err == nil:
-		d.report(second.Line, "", "a second YAML document begins here; a configuration is one document")
-	case err != io.EOF:
-		d.reportSyntax(err)
-	}
-	if len(first.Content) == 0 || first.Content[0].ShortTag() == "!!null" {
-		return nil
-	}
-	return first.Content[0]
-}
-
-var yamlLine = regexp.MustCompile(`line (\d+)(?:, column \d+)?: `)
-
-// reportSyntax moves the line number out of the YAML reader's message to where all others have it. The reader leaves it out for
-// the first line.
-func (d *decoder) reportSyntax(err error) {
-	message, line := strings.TrimPrefix(err.Error(), "yaml: "), 1
-	if m := yamlLine.FindStringSubmatchIndex(message); m != nil {
-		line, _ = strconv.Atoi(message[m[2]:m[3]])
-		message = message[:m[0]] + message[m[1]:]
-	}
-	d.report(line, "", "not YAML: "+message)
 }

@@ -3,23 +3,21 @@ package config
 import (
 	"fmt"
 	"maps"
-	"math"
 	"net"
 	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 
-	"github.com/warmpath/warmpath/internal/spelling"
+	"github.com/warmpath/warmpath/internal/strict"
 )
 
 // Validate says everything that is wrong with the values as an *Error, without lines: it is for a Config that flags have changed.
 // Load has called it already.
 func (c Config) Validate() error {
-	return asError(c.problems(func(string) bool { return false }))
+	return strict.AsError(c.problems(func(string) bool { return false }))
 }
 
 // problems checks each value by itself, then those that contradict each other; isSet tells the keys a file sets.
@@ -66,64 +64,14 @@ func (v *verdict) wrong(key, format string, args ...any) {
 	*v = append(*v, Problem{Key: key, Message: fmt.Sprintf(format, args...)})
 }
 
-// fields holds each value against the limits that its tags give; no number here may be negative.
-func (v *verdict) fields(at reflect.Value, path string) {
-	for _, f := range fieldsOf(at.Type()) {
-		value, key := at.Field(f.index), join(path, f.name)
-		switch value.Kind() {
-		case reflect.Struct:
-			v.fields(value, key)
-		case reflect.Slice:
-			if value.Type().Elem().Kind() != reflect.Struct {
-				continue
-			}
-			for i := range value.Len() {
-				v.fields(value.Index(i), key+"["+strconv.Itoa(i)+"]")
-			}
-		case reflect.Int, reflect.Int64:
-			if least := leastOf(f, value); value.Int() < least.Int() {
-				v.wrong(key, "%v is below the least, %v", value.Interface(), least.Interface())
-			}
-		case reflect.Float64:
-			if !(value.Float() >= 0) || math.IsInf(value.Float(), 0) {
-				v.wrong(key, "%v is below the least, 0", value.Float())
-			}
-		case reflect.String:
-			v.choice(key, value.String(), f.enum)
-		}
-	}
-}
-
-// leastOf is the smallest value that f may have, in the type of its value.
-func leastOf(f field, value reflect.Value) reflect.Value {
-	least := reflect.New(value.Type()).Elem()
-	switch value.Interface().(type) {
-	case time.Duration:
-		if d, err := time.ParseDuration(f.min); err == nil {
-			least.SetInt(int64(d))
-		}
-	case Bytes:
-		if b, err := parseBytes(f.min); err == nil {
-			least.SetInt(int64(b))
-		}
-	case int:
-		if n, err := strconv.Atoi(f.min); err == nil {
-			least.SetInt(int64(n))
-		}
-	}
-	return least
-}
-
 func (v *verdict) choice(key, value string, choices []string) {
-	if choices == nil || slices.Contains(choices, value) {
-		return
+	if wrong := strict.Choice(value, choices); wrong != "" {
+		v.wrong(key, "%s", wrong)
 	}
-	if near := spelling.Nearest(value, choices); near != "" {
-		v.wrong(key, "%q is not known; did you mean %s?", value, near)
-		return
-	}
-	v.wrong(key, "%q is not known; choose one of %s", value, strings.TrimPrefix(strings.Join(choices, ", "), ", ")) // "" is to leave the line out
 }
+
+// fields holds each value against the limits that its tags give.
+func (v *verdict) fields(at reflect.Value, path string) { *v = append(*v, strict.Limits(at, path)...) }
 
 func (v *verdict) address(key, value, hint string) {
 	_, port, err := net.SplitHostPort(value)

@@ -1,4 +1,4 @@
-package config
+package strict
 
 import (
 	"fmt"
@@ -10,27 +10,38 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/warmpath/warmpath/internal/delta"
-	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/spelling"
 )
 
-// decoder walks the YAML nodes along the Config's own types. The YAML library's strict mode was not enough: it knows neither key
-// paths nor near names, takes a number for a duration in nanoseconds, and stops at types it can coerce.
-type decoder struct {
+// Reader walks the YAML nodes along Go types. The YAML library's strict mode was not enough: it knows neither key paths nor near
+// names, takes a number for a duration in nanoseconds, and stops at types it can coerce.
+type Reader struct {
 	file     string
 	env      func(string) (string, bool)
 	lines    map[string]int // line of each key that the file sets
 	problems []Problem
+	whole    reflect.Type
 }
 
-func (d *decoder) report(line int, key, message string) {
+// NewReader reads a file of that name; env answers ${env.NAME}, and whole is the struct whose keys are offered where one stands in the
+// wrong place.
+func NewReader(file string, env func(string) (string, bool), whole reflect.Type) *Reader {
+	return &Reader{file: file, env: env, lines: map[string]int{}, whole: whole}
+}
+
+// Problems are all that were reported, as an *Error in the order of the file; nil when there are none.
+func (d *Reader) Problems() error { return AsError(d.problems) }
+
+// Report adds a problem of the key's.
+func (d *Reader) Report(line int, key, message string) {
 	d.problems = append(d.problems, Problem{File: d.file, Line: line, Key: key, Message: message})
 }
 
-func (d *decoder) isSet(key string) bool { _, ok := d.lines[key]; return ok }
+// IsSet says whether the file has the key.
+func (d *Reader) IsSet(key string) bool { _, ok := d.lines[key]; return ok }
 
-// lineOf is the line of key, or of the nearest key around it that the file has.
-func (d *decoder) lineOf(key string) int {
+// LineOf is the line of key, or of the nearest key around it that the file has.
+func (d *Reader) LineOf(key string) int {
 	for key != "" {
 		if line, ok := d.lines[key]; ok {
 			return line
@@ -40,8 +51,8 @@ func (d *decoder) lineOf(key string) int {
 	return 0
 }
 
-// inTrouble says whether key or a key around it has a problem already, so that its value is not the user's.
-func (d *decoder) inTrouble(key string) bool {
+// InTrouble says whether key or a key around it has a problem already, so that its value is not the user's.
+func (d *Reader) InTrouble(key string) bool {
 	for _, p := range d.problems {
 		if p.Key != "" && (p.Key == key || strings.HasPrefix(key, p.Key+".") || strings.HasPrefix(key, p.Key+"[")) {
 			return true
@@ -50,54 +61,51 @@ func (d *decoder) inTrouble(key string) bool {
 	return false
 }
 
-// field is one key of a mapping.
-type field struct {
-	name, doc, min string
-	enum           []string
-	scalar         bool // a bare scalar in place of the whole mapping means this key
-	index          int
+// Field is one key of a mapping.
+type Field struct {
+	Name, Doc, Min string
+	Enum           []string
+	Scalar         bool // a bare scalar in place of the whole mapping means this key
+	Index          int  // of the Go field
 }
 
-func fieldsOf(t reflect.Type) []field {
-	fields := make([]field, 0, t.NumField())
+// FieldsOf are the keys of a struct, by the tags of its fields: yaml (the name), doc, min, enum, and change (see delta).
+func FieldsOf(t reflect.Type) []Field {
+	fields := make([]Field, 0, t.NumField())
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag
 		name, option, _ := strings.Cut(tag.Get("yaml"), ",")
-		f := field{name: name, doc: tag.Get("doc") + delta.Note(tag.Get("change")), min: tag.Get("min"), scalar: option == "scalar", index: i}
+		f := Field{Name: name, Doc: tag.Get("doc") + delta.Note(tag.Get("change")), Min: tag.Get("min"), Scalar: option == "scalar", Index: i}
 		if values := tag.Get("enum"); values != "" {
-			f.enum = strings.Split(values, ",")
-		}
-		if name == "policy" {
-			f.enum = sched.PolicyNames()
+			f.Enum = strings.Split(values, ",")
 		}
 		fields = append(fields, f)
 	}
 	return fields
 }
 
-func valueOf(c *Config) reflect.Value { return reflect.ValueOf(c).Elem() }
-
-func join(path, name string) string {
+// Join is the path of the key name within path.
+func Join(path, name string) string {
 	if path == "" {
 		return name
 	}
 	return path + "." + name
 }
 
-// mapping reads node into the struct at into.
-func (d *decoder) mapping(node *yaml.Node, path string, into reflect.Value) {
+// Mapping reads node into the struct at into; path is of the keys around it, "" at the root.
+func (d *Reader) Mapping(node *yaml.Node, path string, into reflect.Value) {
 	node = target(node)
-	fields := fieldsOf(into.Type())
+	fields := FieldsOf(into.Type())
 	if node.Kind == yaml.ScalarNode {
 		for _, f := range fields {
-			if f.scalar {
-				d.value(node, join(path, f.name), into.Field(f.index))
+			if f.Scalar {
+				d.Value(node, Join(path, f.Name), into.Field(f.Index))
 				return
 			}
 		}
 	}
 	if node.Kind != yaml.MappingNode {
-		d.report(node.Line, path, "wants keys and values, not "+kindName(node))
+		d.Report(node.Line, path, "wants keys and values, not "+kindName(node))
 		return
 	}
 	seen := map[string]int{}
@@ -105,94 +113,94 @@ func (d *decoder) mapping(node *yaml.Node, path string, into reflect.Value) {
 		key, value := node.Content[i], node.Content[i+1]
 		name := key.Value
 		if first, twice := seen[name]; twice {
-			d.report(key.Line, join(path, name), fmt.Sprintf("stands twice, first on line %d; keep one", first))
+			d.Report(key.Line, Join(path, name), fmt.Sprintf("stands twice, first on line %d; keep one", first))
 			continue
 		}
 		seen[name] = key.Line
 		f, known := find(fields, name)
 		if !known || key.Kind != yaml.ScalarNode {
-			d.report(key.Line, join(path, name), unknownKey(path, name, fields))
+			d.Report(key.Line, Join(path, name), d.unknownKey(path, name, fields))
 			continue
 		}
-		d.lines[join(path, name)] = key.Line
-		d.value(value, join(path, name), into.Field(f.index))
+		d.lines[Join(path, name)] = key.Line
+		d.Value(value, Join(path, name), into.Field(f.Index))
 	}
 }
 
-func find(fields []field, name string) (field, bool) {
+func find(fields []Field, name string) (Field, bool) {
 	for _, f := range fields {
-		if f.name == name {
+		if f.Name == name {
 			return f, true
 		}
 	}
-	return field{}, false
+	return Field{}, false
 }
 
 // unknownKey looks for the right name first where the key stands, then in the whole configuration: a key put one level too high or
 // too low is as common as a misspelt one.
-func unknownKey(path, name string, here []field) string {
+func (d *Reader) unknownKey(path, name string, here []Field) string {
 	names := make([]string, len(here))
 	for i, f := range here {
-		names[i] = f.name
+		names[i] = f.Name
 	}
 	if near := spelling.Nearest(name, names); near != "" {
-		return "unknown key; did you mean " + join(path, near) + "?"
+		return "unknown key; did you mean " + Join(path, near) + "?"
 	}
 	if name == "<<" {
 		return "merge keys are not supported; write the keys out"
 	}
-	everywhere := keyPaths(reflect.TypeFor[Config](), "")
+	everywhere := KeyPaths(d.whole, "")
 	for _, p := range everywhere {
 		if p[strings.LastIndexByte(p, '.')+1:] == name {
 			return "unknown key here; did you mean " + p + "?"
 		}
 	}
-	if near := spelling.Nearest(join(path, name), everywhere); near != "" {
+	if near := spelling.Nearest(Join(path, name), everywhere); near != "" {
 		return "unknown key; did you mean " + near + "?"
 	}
 	return "unknown key; known here: " + strings.Join(names, ", ")
 }
 
-// keyPaths are all keys below t, in order of declaration; those of a list's entries as workers[].url.
-func keyPaths(t reflect.Type, path string) []string {
+// KeyPaths are all keys below t, in order of declaration; those of a list's entries as workers[].url.
+func KeyPaths(t reflect.Type, path string) []string {
 	var paths []string
-	for _, f := range fieldsOf(t) {
-		p, ft := join(path, f.name), t.Field(f.index).Type
+	for _, f := range FieldsOf(t) {
+		p, ft := Join(path, f.Name), t.Field(f.Index).Type
 		paths = append(paths, p)
 		switch ft.Kind() {
 		case reflect.Struct:
-			paths = append(paths, keyPaths(ft, p)...)
+			paths = append(paths, KeyPaths(ft, p)...)
 		case reflect.Slice:
 			if ft.Elem().Kind() == reflect.Struct {
-				paths = append(paths, keyPaths(ft.Elem(), p+"[]")...)
+				paths = append(paths, KeyPaths(ft.Elem(), p+"[]")...)
 			}
 		}
 	}
 	return paths
 }
 
-// value reads node into the field at into.
-func (d *decoder) value(node *yaml.Node, path string, into reflect.Value) {
+// Value reads node into the field at into.
+func (d *Reader) Value(node *yaml.Node, path string, into reflect.Value) {
 	node = target(node)
 	if node.ShortTag() == "!!null" {
-		d.report(node.Line, path, "has no value; give it one or take the key out")
+		d.Report(node.Line, path, "has no value; give it one or take the key out")
 		return
 	}
 	switch into.Kind() {
 	case reflect.Struct:
-		d.mapping(node, path, into)
+		d.Mapping(node, path, into)
 	case reflect.Slice:
 		d.list(node, path, into)
 	default:
 		if err := d.scalar(node, path, into); err != nil {
-			d.report(node.Line, path, err.Error())
+			d.Report(node.Line, path, err.Error())
 		}
 	}
 }
 
-func (d *decoder) list(node *yaml.Node, path string, into reflect.Value) {
+func (d *Reader) list(node *yaml.Node, path string, into reflect.Value) {
 	if node.Kind != yaml.SequenceNode {
-		d.report(node.Line, path, "wants a list (lines that begin with a dash), not "+kindName(node))
+		d.Report(node.Line, path, "wants a list (lines that begin with a dash), not "+kindName(node))
 		return
 	}
 	if len(node.Content) == 0 {
@@ -203,13 +211,13 @@ func (d *decoder) list(node *yaml.Node, path string, into reflect.Value) {
 	for i, entry := range node.Content {
 		p := path + "[" + strconv.Itoa(i) + "]"
 		d.lines[p] = entry.Line
-		d.value(entry, p, entries.Index(i))
+		d.Value(entry, p, entries.Index(i))
 	}
 	into.Set(entries)
 }
 
 // scalar reads one plain value. Numbers and switches may come out of the environment as well, where everything is text.
-func (d *decoder) scalar(node *yaml.Node, path string, into reflect.Value) error {
+func (d *Reader) scalar(node *yaml.Node, path string, into reflect.Value) error {
 	_, secret := into.Interface().(Secret)
 	if node.Kind != yaml.ScalarNode {
 		return fmt.Errorf("wants %s, not %s", wanted(into), kindName(node))
@@ -231,7 +239,7 @@ func (d *decoder) scalar(node *yaml.Node, path string, into reflect.Value) error
 	case time.Duration:
 		return setDuration(into, text)
 	case Bytes:
-		size, err := parseBytes(text)
+		size, err := ParseBytes(text)
 		into.SetInt(int64(size))
 		return err
 	}

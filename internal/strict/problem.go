@@ -1,4 +1,4 @@
-package config
+package strict
 
 import (
 	"slices"
@@ -41,8 +41,8 @@ func (e *Error) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// asError is nil when nothing is wrong.
-func asError(problems []Problem) error {
+// AsError is nil when nothing is wrong.
+func AsError(problems []Problem) error {
 	if len(problems) == 0 {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package config
+package strict
 
 import (
 	"fmt"
@@ -40,8 +40,8 @@ var sizeUnits = []struct {
 	{"B", 1},
 }
 
-// parseBytes reads "64MiB" or "67108864".
-func parseBytes(text string) (Bytes, error) {
+// ParseBytes reads "64MiB" or "67108864".
+func ParseBytes(text string) (Bytes, error) {
 	digits, unit := strings.TrimSpace(text), int64(1)
 	for _, u := range sizeUnits {
 		if head, ok := strings.CutSuffix(digits, u.suffix); ok {

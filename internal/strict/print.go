@@ -1,4 +1,4 @@
-package config
+package strict
 
 import (
 	"bytes"
@@ -11,11 +11,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Print is c as a file that Load reads back: every key, each under its description, defaults included. Credentials are left out, and a
+// Print is the struct c as a file that reads back the same: every key, each under its description. Credentials are left out, and a
 // comment says so.
-func Print(c Config) string {
+func Print(head string, c any) string {
 	var b bytes.Buffer
-	b.WriteString("# warmpath configuration: every key with its value.\n\n")
+	b.WriteString(head)
 	encoder := yaml.NewEncoder(&b)
 	encoder.SetIndent(2)
 	err := encoder.Encode(mappingNode(reflect.ValueOf(c), true))
@@ -23,7 +23,7 @@ func Print(c Config) string {
 		err = encoder.Close()
 	}
 	if err != nil {
-		panic("config: the configuration cannot be written: " + err.Error()) // scalars, lists and mappings made here: cannot happen
+		panic("strict: the values cannot be written: " + err.Error()) // scalars, lists and mappings made here: cannot happen
 	}
 	return b.String()
 }
@@ -31,10 +31,10 @@ func Print(c Config) string {
 // mappingNode has a key for each field of the struct at; describe puts their descriptions above them.
 func mappingNode(at reflect.Value, describe bool) *yaml.Node {
 	node := &yaml.Node{Kind: yaml.MappingNode}
-	for _, f := range fieldsOf(at.Type()) {
-		key, value := textNode(f.name), valueNode(at.Field(f.index), describe)
+	for _, f := range FieldsOf(at.Type()) {
+		key, value := textNode(f.Name), valueNode(at.Field(f.Index), describe)
 		if describe {
-			key.HeadComment = f.describe()
+			key.HeadComment = f.Describe()
 		}
 		node.Content = append(node.Content, key, value)
 	}
@@ -77,14 +77,14 @@ func textNode(text string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
 }
 
-// describe is what the reference says of the key, its limits included.
-func (f field) describe() string {
-	doc := f.doc
-	if f.enum != nil {
-		doc += " One of " + strings.TrimPrefix(strings.Join(f.enum, ", "), ", ") + "."
+// Describe is what the reference says of the key, its limits included.
+func (f Field) Describe() string {
+	doc := f.Doc
+	if f.Enum != nil {
+		doc += " One of " + strings.TrimPrefix(strings.Join(f.Enum, ", "), ", ") + "."
 	}
-	if f.min != "" {
-		doc += " At least " + f.min + "."
+	if f.Min != "" {
+		doc += " At least " + f.Min + "."
 	}
 	return doc
 }
