@@ -209,6 +209,29 @@ func TestIDX01MemoryStaysUnderItsBoundAndTheUsedStays(t *testing.T) {
 	x.verify(t)
 }
 
+func TestAnIndexThatIsHeldGrowsNoFurtherUntilItIsLetGo(t *testing.T) {
+	x := New(Options{})
+	h := open(x, 0)
+	store := func(from, to int) {
+		for i := from; i < to; i++ {
+			keys, names := chain(10, uint64(1000+i))
+			x.Store(h, 0, keys, names, GPU)
+		}
+	}
+	store(0, 1000)
+	x.Hold(true)
+	before := x.Stats()
+	store(1000, 3000)
+	if now := x.Stats(); now.Pairs > before.Pairs+100 || now.Bytes > before.Bytes+before.Bytes/10 || now.Evicted == 0 {
+		t.Errorf("held at %d pairs and %d bytes, it grew to %d and %d", before.Pairs, before.Bytes, now.Pairs, now.Bytes)
+	}
+	x.Hold(false)
+	store(3000, 5000)
+	if now := x.Stats(); now.Pairs < before.Pairs+15_000 {
+		t.Errorf("let go, it holds %d pairs", now.Pairs)
+	}
+}
+
 func TestReadersAndWritersShareTheIndex(t *testing.T) {
 	x := New(Options{BytesMax: 4 << 20})
 	var all sync.WaitGroup

@@ -173,7 +173,20 @@ const (
 	ageMax       = 1 << 15
 )
 
-func (x *Index) over() bool { return x.cost+x.lists.bytes > x.costMax }
+func (x *Index) over() bool {
+	cost := x.cost + x.lists.bytes
+	return cost > x.costMax || x.held > 0 && cost > x.held
+}
+
+// Hold keeps the index from growing until it is let go again: what comes takes the place of what was used longest ago. Its pages do not come
+// back, and what it holds took the engines' own word to know, so no less is held than now.
+func (x *Index) Hold(on bool) {
+	x.writing()
+	defer x.written()
+	if x.held = 0; on {
+		x.held = min(x.costMax, x.cost+x.lists.bytes)
+	}
+}
 
 // makeRoom evicts until the bound is kept and a little more, but never node keep.
 func (x *Index) makeRoom(keep uint32) {

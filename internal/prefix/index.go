@@ -67,7 +67,7 @@ func New(o Options) *Index {
 		o.CapacityDefault = d.CapacityDefault
 	}
 	o.BytesMax = max(o.BytesMax, 2*fixedBytes)
-	return &Index{o: o, pairsMax: int(min((o.BytesMax-fixedBytes)/pairBytesMax, math.MaxInt32-1))}
+	return &Index{o: o, pairsMax: pairsMax(o.BytesMax)}
 }
 
 // SetCapacity sets the assumed cache size of a worker in prompt bytes; 0 or less means CapacityDefault. A smaller size

@@ -145,6 +145,13 @@ func TestRandomOperationsMatchTheNaiveIndex(t *testing.T) {
 			x.SetCapacity(slot, s.capacity)
 			s.shrink()
 		}
+		if op%4_001 == 4_000 {
+			x.shed()
+			x.Restore()
+			for _, s := range v.slots {
+				s.blocks = s.blocks[:(len(s.blocks)+1)/2]
+			}
+		}
 		depth = x.Match(c, depth)
 		for _, s := range []int{slot, slotOf()} {
 			if want := v.match(c, s); depth[s] != want {

@@ -20,7 +20,7 @@ type SlotStats struct {
 // Stats counts what the index holds.
 func (x *Index) Stats() Stats {
 	s := Stats{
-		Bytes:     x.table.memory() + x.members.memory() + fixedBytes/2,
+		Bytes:     x.memory(),
 		BytesMax:  x.o.BytesMax,
 		Blocks:    x.table.blocks,
 		Pairs:     x.members.count,

@@ -156,6 +156,15 @@ func (e *Exact) Stats() ExactStats {
 	return s
 }
 
+// Forget drops all remembered segments and returns the bytes that they took.
+func (e *Exact) Forget() (bytes int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	bytes = e.youngLen + e.oldLen
+	e.young, e.old, e.youngLen, e.oldLen = map[segmentKey][]uint32{}, map[segmentKey][]uint32{}, 0, 0
+	return bytes
+}
+
 // Blocks say how an engine cuts tokens into blocks, and what apart from tokens tells its blocks apart.
 type Blocks struct {
 	Tokens  int    // of one block

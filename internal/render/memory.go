@@ -13,6 +13,7 @@ type memory struct {
 	max        int
 	young, old map[prefix.Key][]uint32
 	bytes      int // of young
+	oldBytes   int // of old, those that were asked for since included
 }
 
 func newMemory(max int) memory {
@@ -40,7 +41,7 @@ func (m *memory) put(key prefix.Key, ids []uint32) {
 		return
 	}
 	if m.bytes+cost > m.max/2 {
-		m.old, m.young, m.bytes = m.young, map[prefix.Key][]uint32{}, 0
+		m.old, m.oldBytes, m.young, m.bytes = m.young, m.bytes, map[prefix.Key][]uint32{}, 0
 	}
 	m.young[key] = ids
 	m.bytes += cost

@@ -1,0 +1,16 @@
+package gate
+
+// ShedIndex gives up the older half of what workers are assumed to hold, and returns the bytes of memory that came free. Requests wait
+// for it: some tenths of a second where millions of blocks are known.
+func (g *Gate) ShedIndex() (freed int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.index.Shed()
+}
+
+// RestoreIndex has the index grow to its bound again.
+func (g *Gate) RestoreIndex() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.index.Restore()
+}
