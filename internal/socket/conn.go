@@ -42,6 +42,8 @@ type Conn struct {
 	stepFunc  func(fd uintptr) bool // made once, so that it allocates nothing
 	probeByte [1]byte
 
+	counted atomic.Bool // among those open
+
 	step  func() bool // of the Attend that is running
 	spent bool        // all that there was has been read; what comes now will wake us
 }
@@ -59,6 +61,7 @@ func New(nc *net.TCPConn, w *Watcher) (*Conn, error) {
 		return nil, err
 	}
 	if w == nil {
+		c.count()
 		return c, nil
 	}
 	var failed error
@@ -70,6 +73,9 @@ func New(nc *net.TCPConn, w *Watcher) (*Conn, error) {
 		}
 		c.watcher = w
 	})
+	if err == nil {
+		c.count()
+	}
 	return c, err
 }
 
@@ -147,6 +153,9 @@ func (c *Conn) SetWait(wait time.Duration) {
 func (c *Conn) Close() error {
 	if c.watcher != nil {
 		c.watcher.Forget(c.number)
+	}
+	if c.counted.CompareAndSwap(true, false) {
+		open.Add(-1)
 	}
 	return c.TCPConn.Close()
 }

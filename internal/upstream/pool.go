@@ -35,11 +35,11 @@ func (p *pool) get(now time.Time) *conn {
 	}
 }
 
-// put takes a connection back, or closes it when there is no room.
+// put takes a connection back, or closes it when there is no room, in the pool or in the process.
 func (p *pool) put(c *conn) {
 	now := time.Now()
 	p.mu.Lock()
-	if p.closed || len(p.idle) >= p.max {
+	if p.closed || len(p.idle) >= p.max || c.Crowded() {
 		p.mu.Unlock()
 		c.Close()
 		return
