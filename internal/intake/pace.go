@@ -145,7 +145,7 @@ type Upload struct {
 	set bool // a deadline is in force
 }
 
-// Read takes what comes. Errors of its own are *SlowError and *FullError.
+// Read takes what comes. Errors of its own are *SlowError, *FullError and *TightError.
 func (u *Upload) Read(p []byte) (int, error) {
 	if u.Limit > 0 && u.due <= 0 {
 		u.due, u.set = uploadPieceBytes, true
@@ -167,14 +167,45 @@ func (u *Upload) Read(p []byte) (int, error) {
 
 // Memory is what all bodies inside hold together, in bytes.
 type Memory struct {
-	held atomic.Int64
+	held    atomic.Int64
+	refused atomic.Uint64
+	tight   atomic.Pointer[TightError] // nil: there is memory
+}
+
+// largeBytes is from where a body is large: none beyond it comes in while the process is short of memory.
+const largeBytes = 256 << 10
+
+// Use is how many bytes are held, and how many bodies were refused.
+func (m *Memory) Use() (held int64, refused uint64) { return m.held.Load(), m.refused.Load() }
+
+// SetTight has large bodies refused while the process has used nearly all of limit bytes; 0 lets them in again.
+func (m *Memory) SetTight(limit, used int64) {
+	if limit == 0 {
+		m.tight.Store(nil)
+		return
+	}
+	m.tight.Store(&TightError{used, limit})
 }
 
 // FullError is a body that would not fit beside the others.
 type FullError struct{ Held, BytesMax int64 }
 
 func (e *FullError) Error() string {
-	return fmt.Sprintf("the router holds %d bytes of request bodies, the limit is %d", e.Held, e.BytesMax)
+	return fmt.Sprintf("the router holds %d bytes of request bodies, the limit is %d (setting bodies_bytes_max)", e.Held, e.BytesMax)
+}
+
+// TightError is a large body that came while the process was short of memory.
+type TightError struct{ Used, Limit int64 }
+
+func (e *TightError) Error() string {
+	return fmt.Sprintf("the router has used %d bytes of memory, the limit is %d, and no body beyond %d bytes comes in (setting memory_max)", e.Used, e.Limit, largeBytes)
+}
+
+// NoRoom says that a body was refused for want of memory.
+func NoRoom(err error) bool {
+	var full *FullError
+	var tight *TightError
+	return errors.As(err, &full) || errors.As(err, &tight)
 }
 
 // Share is one body's part of a Memory.
@@ -184,11 +215,18 @@ type Share struct {
 	bytes    int64
 }
 
-// Hold counts bytes that are kept; the error is a *FullError.
+// Hold counts bytes that are kept; the error is a *FullError or a *TightError.
 func (s *Share) Hold(bytes int) error {
 	s.bytes += int64(bytes)
 	if held := s.Of.held.Add(int64(bytes)); s.BytesMax > 0 && held > s.BytesMax {
+		s.Of.refused.Add(1)
 		return &FullError{held, s.BytesMax}
+	}
+	if s.bytes > largeBytes {
+		if tight := s.Of.tight.Load(); tight != nil {
+			s.Of.refused.Add(1)
+			return tight
+		}
 	}
 	return nil
 }

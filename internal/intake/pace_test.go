@@ -53,3 +53,23 @@ func TestBodiesShareOneMemoryAndTheOneTooManyIsRefused(t *testing.T) {
 		t.Errorf("%d bytes are still held", held)
 	}
 }
+
+func TestWhileMemoryIsShortLargeBodiesStayOutAndSmallOnesComeIn(t *testing.T) {
+	memory := &Memory{}
+	memory.SetTight(1000, 960)
+	s := &Share{Of: memory}
+	if err := s.Hold(largeBytes); err != nil {
+		t.Errorf("a body that is just not large: %v", err)
+	}
+	err := s.Hold(1)
+	if !NoRoom(err) || !strings.Contains(err.Error(), "960 bytes of memory, the limit is 1000, and no body beyond 262144 bytes comes in (setting memory_max)") {
+		t.Errorf("a large body: %v", err)
+	}
+	memory.SetTight(0, 0)
+	if err := s.Hold(1); err != nil {
+		t.Errorf("with memory at hand: %v", err)
+	}
+	if _, refused := memory.Use(); refused != 1 {
+		t.Errorf("%d refusals are counted, want 1", refused)
+	}
+}

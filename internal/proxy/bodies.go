@@ -80,9 +80,8 @@ func (x *exchange) readOther(shape bodyShape) error {
 func (x *exchange) readPacked(encoding string) error {
 	text, err := intake.Inflate(encoding, x.body, x.o.BodyBytesMax, x.share.Hold)
 	var large *intake.TooLargeError
-	var full *intake.FullError
 	switch {
-	case errors.As(err, &full):
+	case intake.NoRoom(err):
 		return x.brokenOff(err)
 	case errors.As(err, &large):
 		return tooLarge("unpacked "+large.Error(), large.BytesMax)
@@ -164,12 +163,11 @@ func (x *exchange) takeFailure(err error) error {
 // brokenOff shapes a body that did not come to its end.
 func (x *exchange) brokenOff(err error) error {
 	var slow *intake.SlowError
-	var full *intake.FullError
 	switch {
 	case errors.As(err, &slow):
 		return &failure{status: http.StatusRequestTimeout, kind: llmapi.KindTimeout, outcome: outcome.ClientError, message: err.Error() + " (setting timeouts.client)"}
-	case errors.As(err, &full):
-		return &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, outcome: outcome.Busy, retryAfter: time.Second, message: err.Error() + " (setting bodies_bytes_max)"}
+	case intake.NoRoom(err):
+		return &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, outcome: outcome.Busy, retryAfter: time.Second, message: err.Error()}
 	}
 	if x.ctx.Err() != nil || errors.Is(err, io.ErrUnexpectedEOF) {
 		return &failure{status: http.StatusBadRequest, kind: llmapi.KindInvalid, message: "the request body ended early: " + err.Error(), outcome: outcome.Cancelled}
