@@ -101,7 +101,8 @@ func fieldCasesText(tests []string) string {
 		"Faults that routers of this kind were reported to have in the field, and the tests that hold warmpath to the right behaviour. A test's name carries\n" +
 		"the id of its case (`TestSTR_01_...`), so `go test ./cmd/warmpath -run 'STR_?01'` runs what is named here. Tests in `cmd/warmpath` run the whole\n" +
 		"router over real sockets. Their numbers of requests and lengths of time are those of a test that runs in seconds: endurance is for\n" +
-		"[the chaos suite](CHAOS.md) and its soak.\n\n")
+		"[the chaos suite](CHAOS.md) and its soak. `make mutants` puts many of these faults into the source, one after the other, and fails when the\n" +
+		"test that is to notice one does not: [mutants](../mutants).\n\n")
 	count := map[string]int{}
 	for _, c := range fieldCases {
 		count[c.result]++

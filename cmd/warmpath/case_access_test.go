@@ -121,6 +121,7 @@ func TestTheAdminPortAnswersToNoNameThatAWebPageMayHave(t *testing.T) {
 }
 
 func TestATokenInAFileIsChangedWhileTheRouterRuns(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "token")
 	put := func(text string) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -223,6 +224,7 @@ func TestAUT02ServeDoesNotOpenItsAdminPortToEverybody(t *testing.T) {
 }
 
 func TestHLT07TheWorkersCredentialGoesWithEveryCallAndIsChangedInItsFile(t *testing.T) {
+	t.Parallel()
 	const first, second = "S3CR3T-OF-THE-WORKER-1", "S3CR3T-OF-THE-WORKER-2"
 	file := filepath.Join(t.TempDir(), "credential")
 	put := func(text string) {

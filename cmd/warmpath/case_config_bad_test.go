@@ -13,6 +13,7 @@ import (
 )
 
 func TestREL_01_BadSavesChangeNothingAndTheWatcherGoesOn(t *testing.T) {
+	t.Parallel()
 	a, b, extra := newWorker(t, nil), newWorker(t, nil), newWorker(t, nil)
 	good := fileOf("", a, b)
 	rt, f := startFile(t, "watch_config: true\n", good)

@@ -244,6 +244,7 @@ func TestDSC_03_AWorkerThatIsListedBeforeItKnowsItsModelServesOnceItDoes(t *test
 }
 
 func TestREL_01_AFileOfWorkersThatIsBrokenChangesNothingAndRecovers(t *testing.T) {
+	t.Parallel()
 	w1, w2 := newWorker(t, nil), newWorker(t, nil)
 	l := newList(t, w1)
 	rt := startWith(t, l, nil)

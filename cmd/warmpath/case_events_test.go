@@ -40,6 +40,7 @@ func TestKVE_01_ARestartedEngineWithoutReplayIsNotCreditedWithItsOldCache(t *tes
 }
 
 func TestKVE_02_ALostMessageIsReplayedOrCostsAllCredit(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		replays, dies bool
 		state         kvevent.State

@@ -30,6 +30,7 @@ func TestLOR_01_AnAdaptersBlocksAreItsOwn(t *testing.T) {
 }
 
 func TestLOR_02_AnAdapterThatWasUnloadedHasNoOldCredit(t *testing.T) {
+	t.Parallel()
 	w1, w2 := newTeller(t, true, "x"), newTeller(t, true)
 	rt := startTold(t, nil, w1, w2)
 	ofX, ofBase := cached(long("P"), kvevent.Event{Adapter: "x"}), cached(long("Q"), kvevent.Event{})

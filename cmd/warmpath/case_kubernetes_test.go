@@ -161,6 +161,7 @@ func TestDSC_01_ANewPodAtAnOldAddressStartsCold(t *testing.T) {
 }
 
 func TestDSC_02_WhateverAWatchMissesIsKnownSoon(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	one, two := newWorker(t, nil), newWorker(t, nil)
 	rt := startIn(t, c, config.KubernetesSource{Selector: "app=vllm", Resync: time.Second}, func(cfg *config.Config) { cfg.Discovery.StaleAfter = time.Minute })

@@ -85,6 +85,7 @@ func TestFLW04ClientsThatWaitForAStreamAreToldTheirPositionInEveryDialect(t *tes
 }
 
 func TestOnceAStreamHasBegunErrorsComeAsItsEvents(t *testing.T) {
+	t.Parallel()
 	words := map[string]string{
 		"/v1/chat/completions": `data: {"error":{"message":`, "/v1/completions": `data: {"error":{"message":`,
 		"/v1/messages": "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\"", "/v1/responses": "event: error\ndata: {\"type\":\"error\",\"code\":\"queue_timeout\"",

@@ -57,6 +57,7 @@ func lineOf(t *testing.T, name, key, more string) string {
 }
 
 func TestAChangedFileOfTenantsIsTakenUpWholeOrNotAtAll(t *testing.T) {
+	t.Parallel()
 	turns := make(chan struct{})
 	w := newWorker(t, func(c *call) {
 		if strings.Contains(string(c.body), "held") {

@@ -200,19 +200,41 @@ func TestSTR_07_WriteBordersAreNotEventBorders(t *testing.T) {
 		size       int
 	}{{"1 byte", text, 1}, {"3 bytes", text, 3}, {"7 bytes", text, 7}, {"all at once", packed.String(), packed.Len()}} {
 		t.Run(run.name, func(t *testing.T) {
+			came := make(chan int, len(run.text)) // at the client, bytes in all
 			w := newWorker(t, func(c *call) {
 				c.events()
-				for rest := run.text; rest != ""; {
-					n := min(run.size, len(rest))
-					c.send(rest[:n])
-					rest = rest[n:]
+				at := strings.Index(run.text, "\n\n") + 2 // the first event waits until it is whole
+				c.send(run.text[:at])
+				for there := 0; at < len(run.text); { // each piece when all before it is with the client, or some would be read together
+					for there < at {
+						select {
+						case there = <-came:
+						case <-c.gone:
+							return
+						}
+					}
+					n := min(run.size, len(run.text)-at)
+					c.send(run.text[at : at+n])
+					at += n
 				}
 			})
 			rt := start(t, nil, w)
 			body := strings.Replace(chat("borders", true), `"stream":true`, `"stream":true,"stream_options":{"include_usage":true}`, 1)
-			if r := rt.post("/v1/chat/completions", body); r.body != run.text {
-				t.Errorf("got %q, want %q", r.body, run.text)
+			resp, err := rt.open(t.Context(), "/v1/chat/completions", body)
+			if err != nil {
+				t.Fatal(err)
 			}
+			defer resp.Body.Close()
+			var got []byte
+			for buf := make([]byte, 4096); err == nil; came <- len(got) {
+				var n int
+				n, err = resp.Body.Read(buf)
+				got = append(got, buf[:n]...)
+			}
+			if string(got) != run.text || err != io.EOF {
+				t.Errorf("got %q and %v, want %q", got, err, run.text)
+			}
+			rt.idle()
 			if p, c := rt.metric("warmpath_prompt_tokens_total"), rt.metric("warmpath_completion_tokens_total"); p != 50 || c != 9 {
 				t.Errorf("counted %v and %v tokens, want 50 and 9", p, c)
 			}

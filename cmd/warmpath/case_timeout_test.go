@@ -204,6 +204,7 @@ func TestAStreamUnderWayOutlivesTheRemovalOfItsWorker(t *testing.T) {
 
 // An error whose body never ends holds nobody: another worker is asked where one may be, else the client gets an error that it can read.
 func TestTMO_01_AnErrorWhoseBodyStallsHoldsNobody(t *testing.T) {
+	t.Parallel()
 	stall := func(status int) func(*call) {
 		return func(c *call) {
 			c.w.Header().Set("Content-Type", "application/json")

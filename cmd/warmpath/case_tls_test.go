@@ -62,6 +62,7 @@ func neverIdle(t *testing.T, rt *testRouter) (end func() int64) {
 }
 
 func TestTLS01CertificatesAreRenewedUnderLoadWithoutAFailedRequest(t *testing.T) {
+	t.Parallel()
 	p := newPaper(t)
 	var peers sync.Map // who the worker saw
 	var asked atomic.Int64
@@ -268,6 +269,7 @@ func both(w1, w2 *worker, script func(*call)) {
 }
 
 func TestWorkersAreReachedOverTLSAsOverPlainHTTP(t *testing.T) {
+	t.Parallel()
 	p := newPaper(t)
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {

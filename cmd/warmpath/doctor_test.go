@@ -74,6 +74,7 @@ func TestDoctorFindsTheSimulatedEngineGood(t *testing.T) {
 }
 
 func TestDoctorTellsHowFarAWorkerCanBeKnownExactly(t *testing.T) {
+	t.Parallel()
 	heard := simulated(t, "--kv-events", "tcp://127.0.0.1:0", "--replay", "tcp://127.0.0.1:0")
 	alone := simulated(t, "--kv-events", "tcp://127.0.0.1:0")
 	found := doctor(t, exitOK, "--worker", heard, "--worker", alone, "--worker", simulated(t))

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -197,10 +198,18 @@ func (rt *testRouter) idle() {
 	})
 }
 
+// patience is how long eventually waits. Where tests are meant to fail, as before mutants, WARMPATH_TEST_PATIENCE makes it shorter.
+func patience() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("WARMPATH_TEST_PATIENCE")); err == nil {
+		return d
+	}
+	return time.Minute
+}
+
 // eventually polls a condition until it holds; after a minute the test fails. It is for what happens soon, never for timing.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	limit := time.NewTimer(time.Minute)
+	limit := time.NewTimer(patience())
 	defer limit.Stop()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
@@ -208,7 +217,7 @@ func eventually(t *testing.T, what string, condition func() bool) {
 		select {
 		case <-tick.C:
 		case <-limit.C:
-			t.Fatalf("waited a minute for %s", what)
+			t.Fatalf("waited %v for %s", patience(), what)
 		}
 	}
 }

@@ -27,6 +27,7 @@ func (rt *testRouter) registers(address string) (log *lockedBuffer, stop func() 
 }
 
 func TestRegisterTellsOfAnEngineWhileItAnswersAndSaysGoodbye(t *testing.T) {
+	t.Parallel()
 	rt := start(t, registering)
 	address := freeAddress(t)
 	log, stop := rt.registers(address)
