@@ -12,13 +12,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/warmpath/warmpath/internal/child"
 )
 
 // contestant is a proxy that can be started in front of workers.
 type contestant struct {
 	name  string
 	admin string // base URL of its metrics; ours only
-	proc  *process
+	proc  *child.Process
 }
 
 // Names of the contestants that checks refer to.
@@ -77,8 +79,8 @@ var rests = map[string]rest{
 	"HAProxy": {haproxyConfig, "  server w%[1]d %[2]s\n", func(_, file string) []string { return []string{"haproxy", "-db", "-f", file} }},
 }
 
-func (r rest) start(name, dir string, urls []string) (*process, error) {
-	addr, err := freeAddr()
+func (r rest) start(name, dir string, urls []string) (*child.Process, error) {
+	addr, err := child.FreeAddr()
 	if err != nil {
 		return nil, err
 	}
@@ -90,12 +92,12 @@ func (r rest) start(name, dir string, urls []string) (*process, error) {
 	if err := os.WriteFile(file, fmt.Appendf(nil, r.config, dir, servers.String(), addr), 0o644); err != nil {
 		return nil, err
 	}
-	return startProcess(name, addr, r.argv(dir, file))
+	return child.Start(name, addr, r.argv(dir, file))
 }
 
 // startOurs starts the product as a user does; the flags only say where.
 func startOurs(o Options, dir string, urls []string) (*contestant, error) {
-	addr, admin, err := freeAddrs()
+	addr, admin, err := child.FreeAddrs()
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +108,7 @@ func startOurs(o Options, dir string, urls []string) (*contestant, error) {
 	for _, u := range urls {
 		argv = append(argv, "--worker", u)
 	}
-	p, err := startProcess(nameOurs, addr, argv)
+	p, err := child.Start(nameOurs, addr, argv)
 	return &contestant{name: nameOurs, admin: "http://" + admin, proc: p}, err
 }
 
@@ -129,7 +131,7 @@ func startField(ctx context.Context, o Options, names ...string) (*field, error)
 		f.stop()
 		return nil, err
 	}
-	f.all = []*contestant{{name: nameDirect, proc: f.workers.process}}
+	f.all = []*contestant{{name: nameDirect, proc: f.workers.Process}}
 	if err = f.enter(o, names); err == nil {
 		err = f.ready(ctx)
 	}
@@ -164,7 +166,7 @@ func (f *field) enter(o Options, names []string) error {
 			if err != nil {
 				return err
 			}
-			f.all = append(f.all, &contestant{name: p.name, proc: p})
+			f.all = append(f.all, &contestant{name: p.Name, proc: p})
 		}
 	}
 	return nil
@@ -173,7 +175,7 @@ func (f *field) enter(o Options, names []string) error {
 func (f *field) ready(ctx context.Context) error {
 	request, _ := newBodies(1, 600, false).next(nil, 0)
 	for _, c := range f.all {
-		if err := c.proc.ready(ctx, request); err != nil {
+		if err := ready(ctx, c.proc, request); err != nil {
 			return err
 		}
 	}
@@ -183,11 +185,11 @@ func (f *field) ready(ctx context.Context) error {
 func (f *field) stop() {
 	for _, c := range f.all {
 		if c.name != nameDirect {
-			c.proc.stop()
+			c.proc.Stop()
 		}
 	}
 	if f.workers != nil {
-		f.workers.stop()
+		f.workers.Stop()
 	}
 	os.RemoveAll(f.dir)
 }

@@ -29,18 +29,18 @@ func Idle(ctx context.Context, o Options) (Report, error) {
 	if err != nil {
 		return report, err
 	}
-	defer w.stop()
+	defer w.Stop()
 	c, err := startOurs(o, dir, w.urls)
 	if err != nil {
 		return report, err
 	}
-	defer c.proc.stop()
+	defer c.proc.Stop()
 	requests := newBodies(8, smallBytes, false)
 	first, _ := requests.next(nil, 0)
-	if err := c.proc.ready(ctx, first); err != nil {
+	if err := ready(ctx, c.proc, first); err != nil {
 		return report, err
 	}
-	warm := load{addr: c.proc.addr, conns: 4, bodies: requests, serial: new(atomic.Uint64)}.paced(ctx, idleSettle, idleWarmup/int(idleSettle.Seconds()))
+	warm := load{addr: c.proc.Addr, conns: 4, bodies: requests, serial: new(atomic.Uint64)}.paced(ctx, idleSettle, idleWarmup/int(idleSettle.Seconds()))
 	if warm.err != nil {
 		return report, warm.err
 	}
@@ -48,14 +48,14 @@ func Idle(ctx context.Context, o Options) (Report, error) {
 	window := 2 * o.Window
 	for round := range o.Rounds {
 		fmt.Fprintf(o.Progress, "idle, round %d of %d\n", round+1, o.Rounds)
-		cpu, began := c.proc.cpu(), time.Now()
+		cpu, began := c.proc.CPU(), time.Now()
 		wait := c.profile(o, "idle", int(window.Seconds()))
 		time.Sleep(window)
 		if err := wait(); err != nil {
 			return report, err
 		}
-		cores = append(cores, 100*(c.proc.cpu()-cpu).Seconds()/time.Since(began).Seconds())
-		memory = append(memory, float64(c.proc.memory())/1e6)
+		cores = append(cores, 100*(c.proc.CPU()-cpu).Seconds()/time.Since(began).Seconds())
+		memory = append(memory, float64(c.proc.Memory())/1e6)
 	}
 	report.Sections = []Section{{Name: "idle",
 		Method: fmt.Sprintf("%d workers with metrics pages of 50 KB, scraped every second, after %d requests; nobody asks for anything; median of %d rounds of %v",

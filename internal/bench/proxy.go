@@ -64,7 +64,7 @@ func (f *field) measure(c *contestant, m *measured, run func(*contestant) (outco
 	if c.admin != "" {
 		count, bytes = c.mallocs()
 	}
-	cpu := c.proc.cpu()
+	cpu := c.proc.CPU()
 	got, err := run(c)
 	if err == nil {
 		err = got.err
@@ -73,7 +73,7 @@ func (f *field) measure(c *contestant, m *measured, run func(*contestant) (outco
 		return err
 	}
 	n := float64(got.requests)
-	m.cpu = append(m.cpu, microseconds(c.proc.cpu()-cpu)/n)
+	m.cpu = append(m.cpu, microseconds(c.proc.CPU()-cpu)/n)
 	if c.admin != "" {
 		countAfter, bytesAfter := c.mallocs()
 		m.mallocs, m.bytes = append(m.mallocs, (countAfter-count)/n), append(m.bytes, (bytesAfter-bytes)/n)
@@ -81,7 +81,7 @@ func (f *field) measure(c *contestant, m *measured, run func(*contestant) (outco
 	m.rate = append(m.rate, n/got.elapsed.Seconds())
 	m.p50 = append(m.p50, microseconds(Quantile(got.latencies, 0.5)))
 	m.p99 = append(m.p99, microseconds(Quantile(got.latencies, 0.99)))
-	m.memory = append(m.memory, float64(c.proc.memory())/1e6)
+	m.memory = append(m.memory, float64(c.proc.Memory())/1e6)
 	after, err := f.workers.served()
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func Profile(ctx context.Context, o Options) (Report, error) {
 	}
 	defer f.stop()
 	ours := f.all[len(f.all)-1]
-	l := load{addr: ours.proc.addr, conns: saturatedConns, bodies: newBodies(2, smallBytes, false), serial: new(atomic.Uint64)}
+	l := load{addr: ours.proc.Addr, conns: saturatedConns, bodies: newBodies(2, smallBytes, false), serial: new(atomic.Uint64)}
 	l.closed(ctx, o.Window/4) // until it has its memory
 	wait := ours.profile(o, "saturated", int(o.Window.Seconds()))
 	got := l.closed(ctx, o.Window)
@@ -136,7 +136,7 @@ func saturated(ctx context.Context, o Options, f *field) (Section, error) {
 	small, serial := newBodies(2, smallBytes, false), new(atomic.Uint64)
 	results, order, err := f.runs(ctx, o, "saturated", func(c *contestant) (outcome, error) {
 		wait := c.profile(o, "saturated", int(o.Window.Seconds()))
-		got := load{addr: c.proc.addr, conns: saturatedConns, bodies: small, serial: serial}.closed(ctx, o.Window)
+		got := load{addr: c.proc.Addr, conns: saturatedConns, bodies: small, serial: serial}.closed(ctx, o.Window)
 		return got, wait()
 	})
 	if err != nil {
@@ -188,7 +188,7 @@ func added(results map[string]*measured, order []string, unit string, scale floa
 func atFixedRate(ctx context.Context, o Options, f *field) (Section, error) {
 	small, serial := newBodies(3, smallBytes, false), new(atomic.Uint64)
 	results, order, err := f.runs(ctx, o, "fixed rate", func(c *contestant) (outcome, error) {
-		return load{addr: c.proc.addr, conns: pacedConns, bodies: small, serial: serial}.paced(ctx, o.Window, pacedPerSecond), nil
+		return load{addr: c.proc.Addr, conns: pacedConns, bodies: small, serial: serial}.paced(ctx, o.Window, pacedPerSecond), nil
 	})
 	if err != nil {
 		return Section{}, err
@@ -207,7 +207,7 @@ func longBodies(ctx context.Context, o Options, f *field) (Section, error) {
 	large, serial := newBodies(4, largeBytes, false), new(atomic.Uint64)
 	window := time.Duration(largeWindowPart * float64(o.Window))
 	results, order, err := f.runs(ctx, o, "long bodies", func(c *contestant) (outcome, error) {
-		return load{addr: c.proc.addr, conns: 1, bodies: large, serial: serial}.closed(ctx, window), nil
+		return load{addr: c.proc.Addr, conns: 1, bodies: large, serial: serial}.closed(ctx, window), nil
 	})
 	if err != nil {
 		return Section{}, err

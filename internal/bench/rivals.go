@@ -3,6 +3,8 @@ package bench
 import (
 	"net"
 	"path/filepath"
+
+	"github.com/warmpath/warmpath/internal/child"
 )
 
 // cacheAware is what the rivals call their mode for warm prefixes.
@@ -22,8 +24,8 @@ var rivals = []rival{
 	}},
 }
 
-func (r rival) start(peers, policy string, urls []string) (*process, error) {
-	addr, metrics, err := freeAddrs()
+func (r rival) start(peers, policy string, urls []string) (*child.Process, error) {
+	addr, metrics, err := child.FreeAddrs()
 	if err != nil {
 		return nil, err
 	}
@@ -31,5 +33,5 @@ func (r rival) start(peers, policy string, urls []string) (*process, error) {
 	_, metricsPort, _ := net.SplitHostPort(metrics)
 	argv := append(r.argv(filepath.Join(peers, r.name)), "--host", "127.0.0.1", "--port", port, "--policy", policy,
 		"--prometheus-host", "127.0.0.1", "--prometheus-port", metricsPort, "--log-level", "error", "--worker-urls")
-	return startProcess(r.name+" "+policy, addr, append(argv, urls...))
+	return child.Start(r.name+" "+policy, addr, append(argv, urls...))
 }

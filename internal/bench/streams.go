@@ -78,7 +78,7 @@ func (shape streamShape) run(ctx context.Context, o Options, f *field, serial *a
 	window := max(o.Window, time.Duration(shape.how.Events)*shape.how.Pace*3/2)
 	results, order, err := f.runs(ctx, o, shape.name, func(c *contestant) (outcome, error) {
 		wait := c.profile(o, "streams-"+shape.name[:4], int(window.Seconds()))
-		got := load{addr: c.proc.addr, conns: shape.conns, bodies: requests, serial: serial, events: streamEvents}.closed(ctx, window)
+		got := load{addr: c.proc.Addr, conns: shape.conns, bodies: requests, serial: serial, events: streamEvents}.closed(ctx, window)
 		return got, wait()
 	})
 	if err != nil {
@@ -107,7 +107,7 @@ func headFirst(ctx context.Context, o Options, f *field, serial *atomic.Uint64) 
 	holds := map[string][]float64{}
 	requests := newBodies(6, smallBytes, true)
 	results, order, err := f.runs(ctx, o, "head first", func(c *contestant) (outcome, error) {
-		got := load{addr: c.proc.addr, conns: 2, bodies: requests, serial: serial, events: streamEvents}.closed(ctx, 2*streamHold)
+		got := load{addr: c.proc.Addr, conns: 2, bodies: requests, serial: serial, events: streamEvents}.closed(ctx, 2*streamHold)
 		holds[c.name] = append(holds[c.name], milliseconds(Quantile(got.holds, 0.5)))
 		return got, nil
 	})
@@ -148,8 +148,8 @@ func openStreams(ctx context.Context, o Options) (Section, error) {
 		return Section{}, err
 	}
 	ours := f.all[1]
-	before := ours.proc.memory()
-	w := watchers{addr: ours.proc.addr, requests: newBodies(7, smallBytes, true)}
+	before := ours.proc.Memory()
+	w := watchers{addr: ours.proc.Addr, requests: newBodies(7, smallBytes, true)}
 	hold, release := context.WithCancel(ctx)
 	defer w.running.Wait()
 	defer release()
@@ -160,17 +160,17 @@ func openStreams(ctx context.Context, o Options) (Section, error) {
 	for round := range o.Rounds {
 		fmt.Fprintf(o.Progress, "open streams, round %d of %d: %d open\n", round+1, o.Rounds, w.opened.Load())
 		w.take()
-		cpu := ours.proc.cpu()
+		cpu := ours.proc.CPU()
 		wait := ours.profile(o, "open", int(window.Seconds()))
 		time.Sleep(window)
 		if err := wait(); err != nil {
 			return Section{}, err
 		}
 		late := w.take()
-		cores = append(cores, (ours.proc.cpu()-cpu).Seconds()/window.Seconds())
+		cores = append(cores, (ours.proc.CPU()-cpu).Seconds()/window.Seconds())
 		p50, p99 = append(p50, milliseconds(Quantile(late, 0.5))), append(p99, milliseconds(Quantile(late, 0.99)))
 		worst = append(worst, milliseconds(Quantile(late, 1)))
-		perStream = append(perStream, float64(ours.proc.memory()-before)/1024/float64(n))
+		perStream = append(perStream, float64(ours.proc.Memory()-before)/1024/float64(n))
 	}
 	if failed := w.failed.Load(); failed != nil {
 		return Section{}, fmt.Errorf("open streams: %w", *failed)
