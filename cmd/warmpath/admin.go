@@ -154,39 +154,42 @@ type logState struct {
 }
 
 type workerState struct {
-	ID              string   `json:"id"`
-	URL             string   `json:"url"`
-	State           string   `json:"state"`
-	Draining        string   `json:"draining,omitempty"` // why: by hand, leaving or left
-	Source          string   `json:"source"`             // who names it
-	Labels          []string `json:"labels,omitempty"`
-	Incarnation     uint64   `json:"incarnation"`
-	Engine          string   `json:"engine"`
-	Version         string   `json:"version"`
-	Models          []string `json:"models"`
-	Pools           []string `json:"pools,omitempty"`
-	ContextMax      int      `json:"context_max"`
-	SlotsMax        int      `json:"slots_max"`
-	KVTokensMax     int      `json:"kv_tokens_max"`
-	InFlight        int      `json:"inflight_requests"`
-	InFlightTokens  int      `json:"inflight_tokens"`
-	InFlightMax     int      `json:"inflight_max"`
-	QueuedSeconds   float64  `json:"queued_seconds"`
-	Telemetry       string   `json:"telemetry"` // fresh, stale or missing
-	TelemetryAge    float64  `json:"telemetry_age_seconds,omitempty"`
-	EngineRunning   *int     `json:"engine_running,omitempty"`
-	EngineWaiting   *int     `json:"engine_waiting,omitempty"`
-	KVUsage         *float64 `json:"kv_usage,omitempty"`
-	SignalsMissing  []string `json:"signals_missing,omitempty"` // what the engine does not tell though it is asked
-	GPUUsage        *float64 `json:"gpu_usage,omitempty"`
-	GPUMemory       *float64 `json:"gpu_memory,omitempty"`
-	ForeignRunning  int      `json:"foreign_running"`
-	ForeignWaiting  int      `json:"foreign_waiting"`
-	AssumedBytes    int64    `json:"assumed_cache_bytes"`
-	AssumedBytesMax int64    `json:"assumed_cache_bytes_max"`
-	Speed           float64  `json:"speed"` // times as fast as its class's prior
-	PrefillsLearned int      `json:"prefills_learned"`
-	StepsLearned    int      `json:"steps_learned"`
+	ID              string      `json:"id"`
+	URL             string      `json:"url"`
+	State           string      `json:"state"`
+	Draining        string      `json:"draining,omitempty"`   // why: by hand, leaving or left
+	Out             *outState   `json:"out,omitempty"`        // why it gets no requests, or hardly any, and until when
+	SlowStart       *float64    `json:"slow_start,omitempty"` // the share of its part that it may have as yet; absent when all
+	LastFault       *faultState `json:"last_fault,omitempty"`
+	Source          string      `json:"source"` // who names it
+	Labels          []string    `json:"labels,omitempty"`
+	Incarnation     uint64      `json:"incarnation"`
+	Engine          string      `json:"engine"`
+	Version         string      `json:"version"`
+	Models          []string    `json:"models"`
+	Pools           []string    `json:"pools,omitempty"`
+	ContextMax      int         `json:"context_max"`
+	SlotsMax        int         `json:"slots_max"`
+	KVTokensMax     int         `json:"kv_tokens_max"`
+	InFlight        int         `json:"inflight_requests"`
+	InFlightTokens  int         `json:"inflight_tokens"`
+	InFlightMax     int         `json:"inflight_max"`
+	QueuedSeconds   float64     `json:"queued_seconds"`
+	Telemetry       string      `json:"telemetry"` // fresh, stale or missing
+	TelemetryAge    float64     `json:"telemetry_age_seconds,omitempty"`
+	EngineRunning   *int        `json:"engine_running,omitempty"`
+	EngineWaiting   *int        `json:"engine_waiting,omitempty"`
+	KVUsage         *float64    `json:"kv_usage,omitempty"`
+	SignalsMissing  []string    `json:"signals_missing,omitempty"` // what the engine does not tell though it is asked
+	GPUUsage        *float64    `json:"gpu_usage,omitempty"`
+	GPUMemory       *float64    `json:"gpu_memory,omitempty"`
+	ForeignRunning  int         `json:"foreign_running"`
+	ForeignWaiting  int         `json:"foreign_waiting"`
+	AssumedBytes    int64       `json:"assumed_cache_bytes"`
+	AssumedBytesMax int64       `json:"assumed_cache_bytes_max"`
+	Speed           float64     `json:"speed"` // times as fast as its class's prior
+	PrefillsLearned int         `json:"prefills_learned"`
+	StepsLearned    int         `json:"steps_learned"`
 
 	Cache modeState `json:"cache"` // how what it has cached is known
 }
@@ -226,6 +229,7 @@ func describe(w *fleet.Worker, v gate.View) workerState {
 		SlotsMax: info.SlotsMax, KVTokensMax: info.KVTokensMax, InFlight: load.InFlight, InFlightTokens: load.ContextTokens, InFlightMax: w.InFlightMax(),
 		QueuedSeconds: load.QueuedSeconds, ForeignRunning: load.ForeignRunning, ForeignWaiting: load.ForeignWaiting, Models: []string{}, Speed: model.Speed(), Telemetry: "missing"}
 	s.PrefillsLearned, s.StepsLearned = model.Samples()
+	s.Out, s.SlowStart, s.LastFault = healthOf(w, v.Now)
 	for _, m := range info.Models {
 		s.Models, s.ContextMax = append(s.Models, m.ID), max(s.ContextMax, m.ContextMax)
 	}

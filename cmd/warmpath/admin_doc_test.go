@@ -15,7 +15,7 @@ func TestThePageOfTheAdminPortNamesEveryFieldAndState(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(text)
-	for _, kind := range []any{workerState{}, routerState{}, indexState{}, logState{}, eventState{}, modeState{}, truthState{}, lostState{}, queueState{}, queueClassState{}, queueLineState{}, tenantState{}, sched.Decision{}, sched.Row{},
+	for _, kind := range []any{workerState{}, outState{}, faultState{}, routerState{}, indexState{}, logState{}, eventState{}, modeState{}, truthState{}, lostState{}, queueState{}, queueClassState{}, queueLineState{}, tenantState{}, sched.Decision{}, sched.Row{},
 		explanation{}, explainedPrompt{}, explainedAnswer{}, explainedCost{}, explainedQueue{}, explainedRow{}, explainedEnd{}} {
 		of := reflect.TypeOf(kind)
 		for i := range of.NumField() {
@@ -28,7 +28,7 @@ func TestThePageOfTheAdminPortNamesEveryFieldAndState(t *testing.T) {
 			}
 		}
 	}
-	for _, state := range []string{"ready", "ejected", "probing", "draining", "down", "unknown"} {
+	for _, state := range []string{"ready", "ejected", "probing", "draining", "down", "loading", "unknown"} {
 		if !strings.Contains(page, "| `"+state+"` |") {
 			t.Errorf("docs/ADMIN.md does not explain the state %s", state)
 		}

@@ -26,10 +26,7 @@ func (r *router) hooks() proxy.Hooks {
 		Decided:       func(d time.Duration) { r.metrics.Decision.Observe(d) },
 		Retried:       func() { r.metrics.Retries.Inc() },
 		UpstreamError: func(w *fleet.Worker, class string) { r.metrics.Worker(w.ID).Error(class) },
-		Ejected: func(w *fleet.Worker) {
-			r.metrics.Worker(w.ID).Ejected()
-			r.log.Warn("worker put out after failing in a row; it is tried again after a while", "worker", w.ID)
-		},
+		Ejected:       func(w *fleet.Worker, why fleet.Ejection) { r.ejected(w.ID, why) },
 	}
 }
 
@@ -182,7 +179,10 @@ func (r *router) collect(s *metrics.State) {
 	r.collectSources(s)
 	r.gate.View(func(v gate.View) {
 		for _, w := range v.Workers {
-			load, state := w.Load(v.Now), metrics.WorkerState{ID: w.ID, State: w.State()}
+			load, state := w.Load(v.Now), metrics.WorkerState{ID: w.ID, State: w.State(), SlowStart: w.Rising(v.Now)}
+			if e, out := w.Ejection(); out {
+				state.Returns = float64(e.Until.UnixMilli()) / 1000
+			}
 			state.InFlightRequests, state.InFlightTokens = load.InFlight, load.ContextTokens
 			c, fresh := w.Counts(v.Now)
 			if !c.At.IsZero() {
@@ -234,16 +234,18 @@ func (r *router) onDown(t telemetry.Target, _ error) { r.gate.Unreachable(t.ID, 
 func (r *router) onFail(t telemetry.Target, err error) {
 	r.metrics.Worker(t.ID).TelemetryFailed()
 	var e *telemetry.Error
-	if !errors.As(err, &e) || !e.Unreachable() {
+	switch errors.As(err, &e); {
+	case e != nil && e.Loading:
+		r.gate.Loading(t.ID, t.Incarnation)
+	case e == nil || !e.Unreachable():
 		r.gate.Reachable(t.ID, t.Incarnation)
 	}
 	if e == nil || e.Head {
 		r.gate.Heard(t.ID, t.Incarnation)
 		return
 	}
-	if r.gate.Silent(t.ID, t.Incarnation) {
-		r.metrics.Worker(t.ID).Ejected()
-		r.log.Warn("worker put out: its answers are overdue, its telemetry stopped and nothing comes from it; a byte of any kind brings it back", "worker", t.ID)
+	if why, ejected := r.gate.Silent(t.ID, t.Incarnation); ejected {
+		r.ejected(t.ID, why)
 	}
 }
 

@@ -161,7 +161,7 @@ func (r *router) wire() error {
 	r.keyer = prompt.New(r.seed, prompt.DefaultOptions())
 	r.proxy = proxy.New(r.proxyOptions(c), r.desk, r.choice, r.gate, r.keyer, r.hooks(), r.log, time.Now)
 	r.telemetry = telemetry.New(telemetry.Options{Interval: c.Telemetry.Interval, Timeout: c.Telemetry.Timeout, StaleAfter: c.Telemetry.StaleAfter,
-		DialTLS: r.safety.certs.DialTLS, InFlight: r.gate.InFlight, OnInfo: r.onInfo, OnCounts: r.onCounts, OnRestart: r.onRestart, OnDown: r.onDown, OnFail: r.onFail, Log: r.log})
+		DialTLS: r.safety.certs.DialTLS, InFlight: r.gate.InFlight, OnInfo: r.onInfo, OnCounts: r.onCounts, OnRestart: r.onRestart, OnDown: r.onDown, OnFail: r.onFail, OnHealth: r.onHealth, Log: r.log})
 	var err error
 	r.guarded, err = r.guardAdmin(r.adminHandler())
 	return err
@@ -181,6 +181,7 @@ func (r *router) serve() {
 	r.running.Go(func() { r.report("telemetry", r.telemetry.Run(r.asking)) })
 	r.running.Go(func() { r.keepSpent(r.asking) })
 	r.running.Go(func() { r.keepLearned(r.asking) })
+	r.running.Go(func() { r.watchReturns(r.asking) })
 }
 
 func (r *router) report(part string, err error) {

@@ -55,7 +55,7 @@ type serveFlags struct {
 	drain                     time.Duration
 	decisionLog, level        string
 	explain, access, noInject bool
-	pprof                     bool
+	pprof, strict             bool
 	stateDir                  string
 	tokenizers                []string
 	events                    string
@@ -93,6 +93,7 @@ func serveCommand() *cobra.Command {
 	flags.StringVar(&f.level, "log-level", d.LogLevel, "debug, info, warn or error")
 	flags.BoolVar(&f.explain, "explain-headers", false, "answer with X-Warmpath-Decision, streams excepted; tells clients what others have cached")
 	flags.BoolVar(&f.access, "access-log", false, "log one line a request")
+	flags.BoolVar(&f.strict, "strict", false, "put out the last failing worker of a model as well: its requests are then refused with 503 and Retry-After")
 	flags.BoolVar(&f.pprof, "pprof", false, "serve Go profiles on the admin port, under /debug/pprof/")
 	flags.BoolVar(&f.noInject, "no-inject-usage", false, "leave stream_options alone: streams pass byte for byte, and those whose client does not ask for usage are not metered")
 	flags.StringVar(&f.stateDir, "state-dir", "", "folder of the installation's secret (default: the user's state folder)")
@@ -144,6 +145,7 @@ func (f *serveFlags) config(cmd *cobra.Command) (config.Config, error) {
 	given("explain-headers", func() { cfg.ExplainHeaders = f.explain })
 	given("access-log", func() { cfg.AccessLog = f.access })
 	given("pprof", func() { cfg.Pprof = f.pprof })
+	given("strict", func() { cfg.Ejection.Strict = f.strict })
 	given("no-inject-usage", func() { cfg.InjectUsage = !f.noInject })
 	given("state-dir", func() { cfg.StateDir = f.stateDir })
 	f.safety.change(&cfg, given)

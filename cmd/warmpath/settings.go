@@ -21,7 +21,9 @@ import (
 func (r *router) settings() *config.Config { return r.cfg.Load() }
 
 func fleetOptions(c config.Config) fleet.Options {
-	return fleet.Options{EjectAfter: c.Ejection.After, EjectFor: c.Ejection.First, EjectMax: c.Ejection.Max, StaleAfter: c.Telemetry.StaleAfter, InFlightMax: c.InFlightMax}
+	e := c.Ejection
+	return fleet.Options{EjectAfter: e.After, EjectFor: e.First, EjectMax: e.Max, Probes: e.Probes, SlowStart: e.SlowStart, Window: e.Window, WindowMin: e.WindowMin,
+		OutShareMax: e.ShareMax, Strict: e.Strict, Canaries: e.Canary > 0, StaleAfter: c.Telemetry.StaleAfter, InFlightMax: c.InFlightMax}
 }
 
 func queueOptions(c config.Config) gate.QueueOptions {

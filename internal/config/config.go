@@ -81,7 +81,7 @@ type Config struct {
 	WatchConfig    bool              `yaml:"watch_config" doc:"Take up changes of the configuration's own file within two seconds, as after SIGHUP or warmpath reload (docs/RELOAD.md). false: when it is asked for."`
 	StateDir       string            `yaml:"state_dir" change:"restart" doc:"Folder of the installation's secret, which keys the prefix hashes, of what tenants spent today, and of what was learned of engines. Empty: $XDG_STATE_HOME/warmpath, or ~/.local/state/warmpath."`
 	StateMaxAge    time.Duration     `yaml:"state_max_age" change:"restart" doc:"How old what was learned of engines may be at a start that goes on from it (docs/ADMIN.md). 0: each start learns anew."`
-	Ejection       Ejection          `yaml:"ejection" doc:"Putting a failing worker out for a while. The last worker standing is never ejected."`
+	Ejection       Ejection          `yaml:"ejection" doc:"Putting a failing worker out for a while, and taking it back (docs/HEALTH.md). The last worker standing is not put out unless strict says so."`
 }
 
 // CORS says which web pages may use the data port (https://fetch.spec.whatwg.org/#http-cors-protocol).
@@ -156,6 +156,14 @@ type Ejection struct {
 	After int           `yaml:"after" min:"1" doc:"Faults in a row (refused, reset, timeout, wrong shape, 5xx other than 503) that put a worker out."`
 	First time.Duration `yaml:"first" min:"1ms" doc:"How long the first time. It doubles with each ejection after it."`
 	Max   time.Duration `yaml:"max" min:"1ms" doc:"The longest ejection."`
+
+	Probes    int           `yaml:"probes" min:"1" doc:"Good answers that take a worker back when its time is up, and how many requests may try it at one time."`
+	SlowStart time.Duration `yaml:"slow_start" doc:"How long a worker that came, or came back, takes to get its whole part: until then it has at most a growing part of what the others have in flight on the mean, and one request in any case. It holds only beside workers that are past it. 0: none."`
+	Window    time.Duration `yaml:"window" doc:"Time over which a worker's share of faults is compared with its peers'. One that fails far more often than they do is put out, though it never fails several times in a row. 0: it is not looked at."`
+	WindowMin int           `yaml:"window_min" min:"1" doc:"Answers in that time, of the worker and of its peers, without which the share says nothing."`
+	ShareMax  float64       `yaml:"share_max" doc:"Share of all workers that may be out for their share of faults at one time, from 0 to 1; one always may."`
+	Strict    bool          `yaml:"strict" doc:"Put out the last worker standing of a model as well. Its requests are then refused with 503 and Retry-After, in place of being sent where they most probably fail."`
+	Canary    time.Duration `yaml:"canary" doc:"Send a request of one token to each worker that had nothing to do for so long, and to one that is out and whose time is up, so that no client has to try it. 0: none."`
 }
 
 // Default is the configuration of a start without a file.
@@ -182,7 +190,8 @@ func Default() Config {
 		Queue:          defaultQueue(),
 		Exact:          Exact{Events: EventsAuto, IndexBytesMax: Bytes(kvindex.DefaultOptions().BytesMax), TokensTimeout: 50 * time.Millisecond, TokensMax: 32, CacheBytesMax: 64 << 20},
 		Telemetry:      Telemetry{Interval: asking.Interval, Timeout: asking.Timeout, StaleAfter: workers.StaleAfter},
-		Ejection:       Ejection{After: workers.EjectAfter, First: workers.EjectFor, Max: workers.EjectMax},
+		Ejection: Ejection{After: workers.EjectAfter, First: workers.EjectFor, Max: workers.EjectMax, Probes: workers.Probes, SlowStart: workers.SlowStart,
+			Window: workers.Window, WindowMin: workers.WindowMin, ShareMax: workers.OutShareMax},
 	}
 }
 

@@ -90,7 +90,7 @@ discovery:
   forget_after: 1m
   stale_after: 5m
   workers_max: 9
-ejection: {after: 5, first: 2s, max: 2m}
+ejection: {after: 5, first: 2s, max: 2m, probes: 2, slow_start: 0, window: 1m, window_min: 30, share_max: 0.1, strict: true, canary: 30s}
 `
 
 func TestEverySettingArrives(t *testing.T) {
@@ -126,7 +126,7 @@ func TestEverySettingArrives(t *testing.T) {
 			Kubernetes: []KubernetesSource{{Service: "vllm", Namespace: "llm", Ports: []string{"http"}}, {Selector: "app.kubernetes.io/name=vllm", Ports: []string{"8000", "8001"}},
 				{Service: "s", Namespace: "n", Kubeconfig: "/k", Context: "c", Resync: 30 * time.Second, Scheme: "https", Ports: []string{"a"}}},
 			Register: true, HeartbeatsMissed: 5, ForgetAfter: time.Minute, StaleAfter: 5 * time.Minute, WorkersMax: 9},
-		Ejection: Ejection{After: 5, First: 2 * time.Second, Max: 2 * time.Minute},
+		Ejection: Ejection{After: 5, First: 2 * time.Second, Max: 2 * time.Minute, Probes: 2, Window: time.Minute, WindowMin: 30, ShareMax: 0.1, Strict: true, Canary: 30 * time.Second},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -193,6 +193,8 @@ var wrongSettings = []struct{ text, want string }{
 	{"listen: :8801", "admin: 127.0.0.1:8801 clashes with listen, :8801"},
 	{"listen: '8800'", `w.yaml:1: listen: "8800" is no address`},
 	{"listen: 127.0.0.1:99999", `w.yaml:1: listen: port "99999" of "127.0.0.1:99999" is not a number from 0 to 65535`},
+	{"ejection: {share_max: 1.5}", "w.yaml:1: ejection.share_max: 1.5 is above 1, which is all workers"},
+	{"ejection: {canary: 10ms}", "w.yaml:1: ejection.canary: 10ms is shorter than 1s: canaries would be a load of their own; 0 is none"},
 	{"ejection: {first: 2m}", "w.yaml:1: ejection.first: 2m0s is longer than ejection.max, 1m0s"},
 	{"exact: {tokenizers: [{model: m, path: a}, {model: m, path: b}]}", `w.yaml:1: exact.tokenizers[1].model: "m" is that of exact.tokenizers[0] already`},
 	{"exact: {tokenizers: [{path: c}]}", "w.yaml:1: exact.tokenizers[0]: needs both a model and a path: {model: llama-8b, path: /models/llama-8b}"},

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/warmpath/warmpath/internal/strict"
@@ -37,9 +38,7 @@ func (c Config) problems(isSet func(key string) bool) []Problem {
 	v.queue(c.Queue)
 	v.tenants(c.Tenants)
 	v.poolsAndModels(c)
-	if c.Ejection.First > c.Ejection.Max {
-		v.wrong("ejection.first", "%s is longer than ejection.max, %s", c.Ejection.First, c.Ejection.Max)
-	}
+	v.ejection(c.Ejection)
 	if c.Telemetry.StaleAfter < c.Telemetry.Interval {
 		v.wrong("telemetry.stale_after", "%s is shorter than telemetry.interval, %s: every count would be stale", c.Telemetry.StaleAfter, c.Telemetry.Interval)
 	}
@@ -55,6 +54,18 @@ func (c Config) problems(isSet func(key string) bool) []Problem {
 		}
 	}
 	return v
+}
+
+func (v *verdict) ejection(e Ejection) {
+	if e.First > e.Max {
+		v.wrong("ejection.first", "%s is longer than ejection.max, %s", e.First, e.Max)
+	}
+	if e.ShareMax > 1 {
+		v.wrong("ejection.share_max", "%v is above 1, which is all workers", e.ShareMax)
+	}
+	if e.Canary > 0 && e.Canary < time.Second {
+		v.wrong("ejection.canary", "%s is shorter than 1s: canaries would be a load of their own; 0 is none", e.Canary)
+	}
 }
 
 // verdict collects problems.

@@ -17,11 +17,18 @@ import (
 	"time"
 )
 
-// Options are the bounds of a fleet. The zero value of a field means its default, except InFlightMax.
+// Options are the bounds of a fleet. The zero value of a field means its default, except where it says otherwise.
 type Options struct {
 	EjectAfter  int           // faults in a row that put a worker out; default 3
 	EjectFor    time.Duration // how long the first time; doubles with each ejection after it; default 1 s
 	EjectMax    time.Duration // the longest ejection, and how long a worker must serve well to be forgiven; default 60 s
+	Probes      int           // good answers that take a worker back, and requests under way that try it; default 1
+	Window      time.Duration // over which shares of faults are compared; 0: they are not
+	WindowMin   int           // answers in it without which a share says nothing; default 20
+	OutShareMax float64       // of the workers may be out for their share of faults, though one always may; default 0.3
+	SlowStart   time.Duration // how long a worker that came, or came back, takes to get its whole part; 0: none
+	Strict      bool          // the last one standing of a model is put out like any other
+	Canaries    bool          // requests of our own try workers that are out, in place of clients'
 	StaleAfter  time.Duration // telemetry older than this is unknown; default 5 s
 	BusyFor     time.Duration // how long a worker that said 429 or 503 without Retry-After is preferred less; default 1 s
 	BusyMax     time.Duration // the longest Retry-After that is believed; default 30 s
@@ -31,36 +38,34 @@ type Options struct {
 // DefaultOptions returns the defaults as visible values.
 func DefaultOptions() Options {
 	return Options{
-		EjectAfter: 3,
-		EjectFor:   time.Second,
-		EjectMax:   time.Minute,
-		StaleAfter: 5 * time.Second,
-		BusyFor:    time.Second,
-		BusyMax:    30 * time.Second,
+		EjectAfter:  3,
+		EjectFor:    time.Second,
+		EjectMax:    time.Minute,
+		Probes:      1,
+		Window:      30 * time.Second,
+		WindowMin:   20,
+		OutShareMax: 0.3,
+		SlowStart:   5 * time.Second,
+		StaleAfter:  5 * time.Second,
+		BusyFor:     time.Second,
+		BusyMax:     30 * time.Second,
 	}
 }
 
 func (o Options) withDefaults() Options {
 	d := DefaultOptions()
-	if o.EjectAfter <= 0 {
-		o.EjectAfter = d.EjectAfter
-	}
-	if o.EjectFor <= 0 {
-		o.EjectFor = d.EjectFor
-	}
-	if o.EjectMax <= 0 {
-		o.EjectMax = d.EjectMax
-	}
-	if o.StaleAfter <= 0 {
-		o.StaleAfter = d.StaleAfter
-	}
-	if o.BusyFor <= 0 {
-		o.BusyFor = d.BusyFor
-	}
-	if o.BusyMax <= 0 {
-		o.BusyMax = d.BusyMax
-	}
+	o.EjectAfter, o.Probes, o.WindowMin = above(o.EjectAfter, d.EjectAfter), above(o.Probes, d.Probes), above(o.WindowMin, d.WindowMin)
+	o.EjectFor, o.EjectMax, o.StaleAfter = above(o.EjectFor, d.EjectFor), above(o.EjectMax, d.EjectMax), above(o.StaleAfter, d.StaleAfter)
+	o.BusyFor, o.BusyMax, o.OutShareMax = above(o.BusyFor, d.BusyFor), above(o.BusyMax, d.BusyMax), above(o.OutShareMax, d.OutShareMax)
 	return o
+}
+
+// above is v where it is above 0, else the default.
+func above[T int | float64 | time.Duration](v, otherwise T) T {
+	if v > 0 {
+		return v
+	}
+	return otherwise
 }
 
 // Fleet is the set of workers in front of which a router stands. It is not synchronised.
@@ -113,7 +118,7 @@ func (f *Fleet) Add(id, url string, now time.Time) (*Worker, error) {
 // instance makes a worker with a slot and an incarnation of its own.
 func (f *Fleet) instance(id, url string, now time.Time) *Worker {
 	f.incarnation++
-	return &Worker{ID: id, URL: url, Slot: f.takeSlot(), Incarnation: f.incarnation, Added: now, fleet: f}
+	return &Worker{ID: id, URL: url, Slot: f.takeSlot(), Incarnation: f.incarnation, Added: now, rise: now, fleet: f}
 }
 
 func (f *Fleet) takeSlot() int {

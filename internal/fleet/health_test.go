@@ -95,10 +95,10 @@ func TestAProbesEndDecides(t *testing.T) {
 		"first token":            {func(f *Fleet, r *Reservation) { r.FirstToken(at(1100)) }, "ready", 0},
 		"client left":            {func(f *Fleet, r *Reservation) { r.Release(at(1100), Cancelled) }, "ejected", 1100},
 		"client's mistake":       {func(f *Fleet, r *Reservation) { r.Release(at(1100), Refused) }, "ejected", 1100},
-		"failed, told by both":   {func(f *Fleet, r *Reservation) { f.Fault(r.Worker(), at(1100), Reset); r.Release(at(1100), Failed) }, "ejected", 3100},
-		"failed, the other way":  {func(f *Fleet, r *Reservation) { r.Release(at(1100), Failed); f.Fault(r.Worker(), at(1100), Reset) }, "ejected", 3100},
+		"failed, told by both":   {func(f *Fleet, r *Reservation) { r.Fault(at(1100), Reset); r.Release(at(1100), Failed) }, "ejected", 3100},
+		"failed, the other way":  {func(f *Fleet, r *Reservation) { r.Release(at(1100), Failed); r.Fault(at(1100), Reset) }, "ejected", 3100},
 		"failed, only released":  {func(f *Fleet, r *Reservation) { r.Release(at(1100), Failed) }, "ejected", 3100},
-		"failed, never released": {func(f *Fleet, r *Reservation) { f.Fault(r.Worker(), at(1100), Reset) }, "ejected", 3100},
+		"failed, never released": {func(f *Fleet, r *Reservation) { r.Fault(at(1100), Reset) }, "ejected", 3100},
 	}
 	for name, c := range cases {
 		f, a, _ := pair(t)
@@ -119,9 +119,9 @@ func TestEjectionsGrowToTheirBoundAndAreForgiven(t *testing.T) {
 	out(f, a, now)
 	var lasts []time.Duration
 	for range 8 {
-		until, _ := a.EjectedUntil()
-		lasts = append(lasts, until.Sub(now))
-		now = until
+		e, _ := a.Ejection()
+		lasts = append(lasts, e.Until.Sub(now))
+		now = e.Until
 		f.Reserve(a, Need{}, now).Release(now, Failed)
 	}
 	s := time.Second
@@ -133,8 +133,8 @@ func TestEjectionsGrowToTheirBoundAndAreForgiven(t *testing.T) {
 		a.Succeeded(now)
 		now = now.Add(well)
 		out(f, a, now)
-		if until, _ := a.EjectedUntil(); until.Sub(now) != want {
-			t.Errorf("after %v of good service: out for %v, want %v", well, until.Sub(now), want)
+		if e, _ := a.Ejection(); e.Until.Sub(now) != want {
+			t.Errorf("after %v of good service: out for %v, want %v", well, e.Until.Sub(now), want)
 		}
 	}
 	again(10*s, 60*s)

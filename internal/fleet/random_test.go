@@ -55,8 +55,8 @@ func empty(t *testing.T, w *Worker) {
 	t.Helper()
 	o := &w.owed
 	got := fmt.Sprint(o.inFlight, o.prefilling+int(o.heavy), o.contextTokens, o.pendingTokens, o.uniqueTokens, o.booked, len(o.shared), w.generated.Load())
-	if got != "0 0 0 0 0 0s 0 0" || o.queue != (list{}) || o.silent != (list{}) || w.health.probe != nil {
-		t.Errorf("worker %s/%d still owes %s, queue %v, silent %v, probe %v", w.ID, w.Incarnation, got, o.queue, o.silent, w.health.probe)
+	if got != "0 0 0 0 0 0s 0 0" || o.queue != (list{}) || o.silent != (list{}) || len(w.breaker.probes) > 0 {
+		t.Errorf("worker %s/%d still owes %s, queue %v, silent %v, probe %v", w.ID, w.Incarnation, got, o.queue, o.silent, w.breaker.probes)
 	}
 }
 
@@ -233,7 +233,7 @@ func (w *world) check() {
 			l.ForeignRunning < 0 || l.ForeignWaiting < 0 || l.KVHeldTokens < 0 || l.KVFreeTokens < -1 || l.ResidenceSeconds < 0 {
 			w.t.Errorf("%s has a count below zero: %+v", o.ID, l)
 		}
-		if o.health.probe != nil && (o.health.probe.phase == released || !o.health.out) {
+		if slices.ContainsFunc(o.breaker.probes, func(r *Reservation) bool { return r.phase == released || o.breaker.cause == NotOut }) {
 			w.t.Errorf("%s waits for a probe that ended", o.ID)
 		}
 	}

@@ -52,6 +52,7 @@ type Reservation struct {
 	streamed   bool
 	heavy      bool
 	probe      bool
+	proved     bool // the probe had a good answer
 	aside      bool // it is looked away from at the moment
 	crowded    bool // found a queue, or was joined before its first token
 	first      bool // found the worker idle
@@ -176,7 +177,7 @@ func (r *Reservation) FirstToken(now time.Time) (clean bool, elapsed time.Durati
 		return false, 0
 	}
 	w.owed.alive = now
-	w.Heard()
+	r.Heard()
 	elapsed = max(0, now.Sub(r.dispatched))
 	if r.phase == decoding {
 		return false, elapsed
@@ -190,7 +191,7 @@ func (r *Reservation) FirstToken(now time.Time) (clean bool, elapsed time.Durati
 	}
 	w.prefilled(r, now)
 	if r.probe {
-		w.Succeeded(now)
+		r.Proved(now)
 	}
 	return r.streamed && !r.crowded && 2*r.others <= r.booked, max(elapsed-r.others, elapsed/2)
 }
@@ -255,7 +256,7 @@ func (r *Reservation) Release(now time.Time, o Outcome) bool {
 func (w *Worker) stayed(r *Reservation, now time.Time, o Outcome) {
 	if o == Succeeded {
 		w.owed.alive = now
-		w.Heard()
+		r.Heard()
 	}
 	if o == Failed || o == Refused || (o == Cancelled && r.phase == prefilling) {
 		return

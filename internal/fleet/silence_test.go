@@ -156,7 +156,7 @@ func TestASilentWorkerIsTriedOnceInTheLongestEjection(t *testing.T) {
 		t.Fatal("it is never tried again")
 	}
 	again.FirstToken(at(1000*(2*due) + 1))
-	if a.State() != "ready" || a.health.probe != nil {
+	if a.State() != "ready" || len(a.breaker.probes) > 0 {
 		t.Errorf("its first token leaves it %s", a.State())
 	}
 }

@@ -29,7 +29,7 @@ func (g *Gate) Settle(a *Attempt, e End) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if e.Good {
-		a.Worker.Succeeded(e.At)
+		a.course.Reservation().Succeeded(e.At)
 	}
 	if !e.Released {
 		g.sched.Release(&a.course, e.Chain, e.At, e.Outcome, e.Computed)

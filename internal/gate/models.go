@@ -114,7 +114,7 @@ func (g *Gate) AllDown(model string, tried []*fleet.Worker, otherwise string) st
 		if model != "" && w.ModelsKnown() && !serves(w, model) {
 			continue
 		}
-		if state := w.State(); state != "down" && state != "ejected" && !slices.Contains(tried, w) {
+		if state := w.State(); state != "down" && state != "loading" && state != "ejected" && !slices.Contains(tried, w) {
 			return otherwise
 		}
 		all++

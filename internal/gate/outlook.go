@@ -1,7 +1,9 @@
 package gate
 
 import (
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/warmpath/warmpath/internal/forecast"
 	"github.com/warmpath/warmpath/internal/line"
@@ -40,7 +42,12 @@ func (g *Gate) Outlook(req sched.Request, w *Wait, but Otherwise) (o Outlook, er
 		}
 	}
 	now := g.now()
-	defer func() { g.foretell(now, &o, &req) }()
+	defer func() {
+		g.foretell(now, &o, &req)
+		for i := range o.Rows {
+			o.Rows[i].Why = why(now, &o.Rows[i])
+		}
+	}()
 	ask := &Wait{Guest: w.Ask()}
 	ask.Request, ask.Owner = &req, ask
 	if g.queue == nil {
@@ -56,4 +63,19 @@ func (g *Gate) Outlook(req sched.Request, w *Wait, but Otherwise) (o Outlook, er
 	})
 	o.Pool = to
 	return o, err
+}
+
+// why is what put a worker out of a choice, for one that is out with the reason and the time of its return, and for one in its slow start
+// with the part that it may have.
+func why(now time.Time, r *sched.Row) string {
+	e, out := r.Worker.Ejection()
+	switch {
+	case r.Why == sched.WhyEjected && out && e.Until.After(now):
+		return fmt.Sprintf("%s for another %.1f s: %s", r.Why, e.Until.Sub(now).Seconds(), e.Why)
+	case r.Why == sched.WhyEjected && out:
+		return fmt.Sprintf("%s, being tried: %s", r.Why, e.Why)
+	case r.Why == sched.WhyRising:
+		return fmt.Sprintf("%s: %.0f %% of its part", r.Why, 100*r.Worker.Rising(now))
+	}
+	return r.Why
 }

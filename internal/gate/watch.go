@@ -50,18 +50,27 @@ func (g *Gate) Release(a *Attempt, c prefix.Chain, o fleet.Outcome, computed boo
 	g.pump()
 }
 
-// Fault counts a fault against a worker and says whether that put it out.
-func (g *Gate) Fault(w *fleet.Worker, kind fleet.Fault) (ejected bool) {
+// Fault counts a fault that an attempt met against its worker, and says whether that put the worker out, and why.
+func (g *Gate) Fault(a *Attempt, kind fleet.Fault) (e fleet.Ejection, ejected bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.fleet.Fault(w, g.now(), kind)
+	ejected = a.course.Reservation().Fault(g.now(), kind)
+	e, _ = a.Worker.Ejection()
+	return e, ejected
 }
 
-// Succeeded says that a worker gave a good answer.
-func (g *Gate) Succeeded(w *fleet.Worker) {
+// Succeeded says that an attempt's worker gave a good answer.
+func (g *Gate) Succeeded(a *Attempt) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	w.Succeeded(g.now())
+	a.course.Reservation().Succeeded(g.now())
+}
+
+// Proved says that an attempt has a good answer under way, which is enough of a worker that it tries.
+func (g *Gate) Proved(a *Attempt) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	a.course.Reservation().Proved(g.now())
 }
 
 // Busy says that a worker answered 429 or 503: others are preferred until retryAfter is over.
@@ -160,11 +169,41 @@ func (g *Gate) Unreachable(id string, incarnation uint64) {
 }
 
 // Silent judges a worker whose telemetry failed, see fleet.Silent. It reports whether the worker was put out just now.
-func (g *Gate) Silent(id string, incarnation uint64) bool {
+func (g *Gate) Silent(id string, incarnation uint64) (e fleet.Ejection, ejected bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	w := g.fleet.Lookup(id)
-	return w != nil && w.Incarnation == incarnation && g.fleet.Silent(w, g.now())
+	if w == nil || w.Incarnation != incarnation || !g.fleet.Silent(w, g.now()) {
+		return e, false
+	}
+	return w.Ejection()
+}
+
+// Loading notes that somebody is at a worker's address who says that its model is not loaded yet.
+func (g *Gate) Loading(id string, incarnation uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if w := g.fleet.Lookup(id); w != nil && w.Incarnation == incarnation {
+		w.Loading()
+	}
+}
+
+// Checked takes what a worker's engine says of itself: why it is not well, or "" when it is. It reports whether the worker was put out just now.
+func (g *Gate) Checked(id string, incarnation uint64, why string) (e fleet.Ejection, ejected bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	w := g.fleet.Lookup(id)
+	switch {
+	case w == nil || w.Incarnation != incarnation:
+		return e, false
+	case why == "":
+		w.Well(g.now())
+		g.pump()
+		return e, false
+	}
+	ejected = g.fleet.Sick(w, g.now(), why)
+	e, _ = w.Ejection()
+	return e, ejected
 }
 
 // Reachable notes that somebody is at a worker's address, though telemetry learns nothing there.

@@ -36,7 +36,9 @@ var (
 	apis     = []string{"chat", "completions", "embeddings", "responses", "messages", "count_tokens"}
 	classes  = []string{"refused", "reset", "timeout", "bad_shape", "server_error", "busy", "exhausted", "invalid", "source"}
 	kinds    = []string{"prompt", "cached", "completion"}
-	states   = []string{"ready", "ejected", "probing", "draining", "down", "unknown"}
+	states   = []string{"ready", "ejected", "probing", "draining", "down", "loading", "unknown"}
+	causes   = []string{"failing", "outlier", "silent", "unwell"}
+	canaries = []string{"good", "failed", "late", "refused"}
 
 	tokenModes    = []string{"exact", "engine-side", "approximate"}
 	eventStates   = []string{"exact", "catching", "partial", "waiting", "silent", "none"}
@@ -82,8 +84,10 @@ var catalogue = []family{
 		help: "Attempts that a worker did not answer properly. class: refused, reset, timeout, bad_shape, server_error (5xx other than 503), busy (429 or 503), exhausted (the router itself could open no connection), invalid (the request cannot be passed on), source (its body could not be read back), other. The worker has no part in the last four."},
 	{name: "warmpath_retries_total", kind: kindCounter, unit: "attempts",
 		help: "Attempts on another worker after one failed."},
-	{name: "warmpath_ejections_total", kind: kindCounter, unit: "ejections", labels: []string{"worker"},
-		help: "Times a worker was put out after failing in a row, or because its answers were long overdue, its telemetry had stopped and not a byte came from it."},
+	{name: "warmpath_ejections_total", kind: kindCounter, unit: "ejections", labels: []string{"worker", "cause"},
+		help: "Times a worker was put out. cause: failing (faults in a row, or a request that tried it failed), outlier (a share of faults far above its peers'), silent (its answers were long overdue, its telemetry had stopped and not a byte came from it), unwell (its engine said so at its health endpoint)."},
+	{name: "warmpath_canaries_total", kind: kindCounter, unit: "requests", labels: []string{"worker", "outcome"},
+		help: "Requests of one token that the router sent of its own accord (setting ejection.canary); no other metric counts them. outcome: good, failed, late (no answer in time), refused (4xx, 429 or 503)."},
 	{name: "warmpath_cancellations_total", kind: kindCounter, unit: "requests",
 		help: "Requests whose client left before the end; their upstream request was cancelled."},
 	{name: "warmpath_streams_without_terminator_total", kind: kindCounter, unit: "streams",
@@ -91,7 +95,11 @@ var catalogue = []family{
 	{name: "warmpath_replies_unmetered_total", kind: kindCounter, unit: "replies",
 		help: "Successful replies that told no token usage; the token counters miss them."},
 	{name: "warmpath_worker_state", kind: kindGauge, unit: "0 or 1", labels: []string{"worker", "state"},
-		help: "1 for the state a worker is in, 0 for the others. state: ready, ejected, probing, draining, down, unknown."},
+		help: "1 for the state a worker is in, 0 for the others. state: ready, ejected, probing, draining, down, loading, unknown."},
+	{name: "warmpath_worker_return_timestamp_seconds", kind: kindGauge, unit: "Unix seconds", labels: []string{"worker"},
+		help: "When a worker that is out is tried again. Absent for one that is not out."},
+	{name: "warmpath_worker_slow_start_ratio", kind: kindGauge, unit: "0 to 1", labels: []string{"worker"},
+		help: "Share of its part that a worker may have, which grows to 1 after it came, or came back (setting ejection.slow_start)."},
 	{name: "warmpath_worker_requests_total", kind: kindCounter, unit: "requests", labels: []string{"worker", "outcome"},
 		help: "Requests that ended, by the worker that was asked last. outcome as in warmpath_requests_total."},
 	{name: "warmpath_worker_tokens_total", kind: kindCounter, unit: "tokens", labels: []string{"worker", "kind"},

@@ -75,7 +75,8 @@ type Worker struct {
 	id                string
 	vecs              *vectors
 	errors            [10]atomic.Pointer[Counter] // by place in classes
-	ejections         atomic.Pointer[Counter]
+	ejections         [5]atomic.Pointer[Counter]  // by place in causes
+	canaries          [5]atomic.Pointer[Counter]  // by place in canaries
 	telemetryFailures atomic.Pointer[Counter]
 	requests          [8]atomic.Pointer[Counter] // by place in outcomes
 	tokens            [4]atomic.Pointer[Counter] // by place in kinds
@@ -104,6 +105,7 @@ func (s *Set) DeleteWorker(id string) {
 	byID := map[string]string{"worker": id}
 	s.vecs.upstreamErrors.DeletePartialMatch(byID)
 	s.vecs.ejections.DeletePartialMatch(byID)
+	s.vecs.canaries.DeletePartialMatch(byID)
 	s.vecs.telemetryFailures.DeletePartialMatch(byID)
 	s.vecs.workerRequests.DeletePartialMatch(byID)
 	s.vecs.workerTokens.DeletePartialMatch(byID)
@@ -124,9 +126,16 @@ func (w *Worker) Error(class string) {
 	w.count(&w.errors[i], func() prometheus.Counter { return w.vecs.upstreamErrors.WithLabelValues(nameOf(classes, i), w.id) })
 }
 
-// Ejected counts the worker being put out.
-func (w *Worker) Ejected() {
-	w.count(&w.ejections, func() prometheus.Counter { return w.vecs.ejections.WithLabelValues(w.id) })
+// Ejected counts the worker being put out. cause is a word of the catalogue; any other word counts as "other".
+func (w *Worker) Ejected(cause string) {
+	i := place(causes, cause)
+	w.count(&w.ejections[i], func() prometheus.Counter { return w.vecs.ejections.WithLabelValues(w.id, nameOf(causes, i)) })
+}
+
+// Canary counts a canary by its outcome, a word of the catalogue.
+func (w *Worker) Canary(outcome string) {
+	i := place(canaries, outcome)
+	w.count(&w.canaries[i], func() prometheus.Counter { return w.vecs.canaries.WithLabelValues(w.id, nameOf(canaries, i)) })
 }
 
 // TelemetryFailed counts a scrape that failed.

@@ -65,9 +65,9 @@ type Set struct {
 
 // vectors are the labelled families, from which handles are made.
 type vectors struct {
-	requests, upstreamErrors, ejections, telemetryFailures *prometheus.CounterVec
-	workerRequests, workerTokens                           *prometheus.CounterVec
-	ttft, itl, e2e                                         *prometheus.HistogramVec
+	requests, upstreamErrors, ejections, canaries, telemetryFailures *prometheus.CounterVec
+	workerRequests, workerTokens                                     *prometheus.CounterVec
+	ttft, itl, e2e                                                   *prometheus.HistogramVec
 }
 
 // New makes the metrics of one router. collect fills in the state of the moment at each scrape; it may be nil, and it is called
@@ -91,6 +91,7 @@ func New(collect func(*State)) *Set {
 			requests:          newCounters(r, "warmpath_requests_total"),
 			upstreamErrors:    newCounters(r, "warmpath_upstream_errors_total"),
 			ejections:         newCounters(r, "warmpath_ejections_total"),
+			canaries:          newCounters(r, "warmpath_canaries_total"),
 			telemetryFailures: newCounters(r, "warmpath_telemetry_failures_total"),
 			workerRequests:    newCounters(r, "warmpath_worker_requests_total"),
 			workerTokens:      newCounters(r, "warmpath_worker_tokens_total"),

@@ -72,7 +72,7 @@ func TestThePageOfMetricsIsTheCatalogue(t *testing.T) {
 // full is a set in which every family has a sample.
 func full() *Set {
 	s := New(func(s *State) {
-		s.Workers = []WorkerState{{ID: "a", State: "ready", HasRunning: true, HasWaiting: true, HasKVUsage: true, HasTelemetryAge: true, HasSignals: true, HasGPU: true, HasGPUMemory: true,
+		s.Workers = []WorkerState{{ID: "a", State: "ready", Returns: 1, HasRunning: true, HasWaiting: true, HasKVUsage: true, HasTelemetryAge: true, HasSignals: true, HasGPU: true, HasGPUMemory: true,
 			Events: &EventsState{}, Truth: &TruthState{}}}
 		s.TokenModes = []TokenMode{{Model: "m"}}
 		s.Sources = []SourceState{{Source: "dns engines:8000", HasAge: true}}
@@ -90,7 +90,8 @@ func full() *Set {
 	l.TTFT.Observe(time.Millisecond)
 	w := s.Worker("a")
 	w.Error("reset")
-	w.Ejected()
+	w.Ejected("failing")
+	w.Canary("good")
 	w.TelemetryFailed()
 	w.Request("succeeded")
 	w.Tokens("prompt", 10)
@@ -188,7 +189,7 @@ func TestKnownNamesAreBoundedToo(t *testing.T) {
 		t.Errorf("the bound of %d models is not where it should be", modelsMax)
 	}
 	for i := range workersMax + 50 {
-		s.Worker(fmt.Sprint("w", i)).Ejected()
+		s.Worker(fmt.Sprint("w", i)).Ejected("failing")
 	}
 	if n := strings.Count(scrape(t, s), "warmpath_ejections_total{"); n != workersMax+1 {
 		t.Errorf("%d series of workers, want %d and one for the others", n, workersMax)
@@ -199,7 +200,7 @@ func TestTheSeriesOfAWorkerGoWithIt(t *testing.T) {
 	s := New(nil)
 	held := s.Worker("a")
 	held.Error("reset")
-	held.Ejected()
+	held.Ejected("failing")
 	held.TelemetryFailed()
 	held.Request("succeeded")
 	held.Tokens("prompt", 10)
@@ -211,7 +212,7 @@ func TestTheSeriesOfAWorkerGoWithIt(t *testing.T) {
 	s.DeleteWorker("never-known")
 	held.Error("reset")
 	held.Error("timeout") // a class it never had: no series may be opened either
-	held.Ejected()
+	held.Ejected("failing")
 	held.Request("failed")
 	held.Request("because")
 	held.Tokens("completion", 10)

@@ -33,7 +33,10 @@ type State struct {
 // WorkerState is one worker at the moment of a scrape.
 type WorkerState struct {
 	ID    string
-	State string // ready, ejected, probing, draining, down or unknown; any other word is shown as unknown
+	State string // ready, ejected, probing, draining, down, loading or unknown; any other word is shown as unknown
+
+	Returns   float64 // Unix time at which it is tried again; 0: it is not out
+	SlowStart float64 // 0..1
 
 	InFlightRequests int // ours
 	InFlightTokens   int // sum of their contexts
@@ -60,7 +63,7 @@ type stateCollector struct {
 
 // stateFamilies are the families that mirror state.
 var stateFamilies = []string{
-	"warmpath_worker_state", "warmpath_worker_inflight_requests", "warmpath_worker_inflight_tokens",
+	"warmpath_worker_state", "warmpath_worker_return_timestamp_seconds", "warmpath_worker_slow_start_ratio", "warmpath_worker_inflight_requests", "warmpath_worker_inflight_tokens",
 	"warmpath_engine_requests_running", "warmpath_engine_requests_waiting", "warmpath_engine_kv_usage_ratio",
 	"warmpath_engine_signals_missing", "warmpath_gpu_usage_ratio", "warmpath_gpu_memory_ratio", "warmpath_telemetry_age_seconds",
 	"warmpath_index_bytes", "warmpath_index_bytes_max", "warmpath_index_blocks", "warmpath_index_evictions_total", "warmpath_learned_saved_timestamp_seconds",
@@ -156,6 +159,10 @@ func emitOne(emit emitter, name, of string, list []string, value, unknown string
 
 func emitWorker(emit emitter, w *WorkerState) {
 	emitOne(emit, "warmpath_worker_state", w.ID, states, w.State, "unknown")
+	if w.Returns > 0 {
+		emit("warmpath_worker_return_timestamp_seconds", w.Returns, w.ID)
+	}
+	emit("warmpath_worker_slow_start_ratio", w.SlowStart, w.ID)
 	emitEvents(emit, w.ID, w.Events)
 	if w.Truth != nil {
 		emitTruth(emit, w.ID, w.Truth)

@@ -75,7 +75,7 @@ func (x *exchange) misfit(res *upstream.Response) error {
 		res.Body = complaint.Again(res.Body, body)
 		return nil
 	}
-	x.p.gate.Succeeded(x.try.Worker)
+	x.p.gate.Succeeded(&x.try.Attempt)
 	x.release(fleet.Refused)
 	x.held = &complaint.Reply{Status: res.Status, Header: res.Header, Body: body, Worker: x.try.Worker.ID}
 	return &failure{status: res.Status, kind: llmapi.KindContext, outcome: outcome.ClientError, message: "the request is longer than the model's context"}

@@ -75,11 +75,11 @@ func DefaultOptions() Options {
 
 // Hooks are the data plane's effects on the rest of the program. All are called without a lock held; nil ones are left out.
 type Hooks struct {
-	Settled       func(*facts.Facts)                       // once a request, when it is over
-	Decided       func(d time.Duration)                    // each placement: key and admit together
-	Retried       func()                                   // another worker is tried
-	UpstreamError func(worker *fleet.Worker, class string) // a worker failed, by class
-	Ejected       func(worker *fleet.Worker)               // it was put out
+	Settled       func(*facts.Facts)                             // once a request, when it is over
+	Decided       func(d time.Duration)                          // each placement: key and admit together
+	Retried       func()                                         // another worker is tried
+	UpstreamError func(worker *fleet.Worker, class string)       // a worker failed, by class
+	Ejected       func(worker *fleet.Worker, why fleet.Ejection) // it was put out
 	// Find tells what is known exactly of a prompt, in the step key.
 	Find func(ctx context.Context, ask render.Ask, into *exact.Found) bool
 }

@@ -129,7 +129,7 @@ func (x *exchange) reply(ctx context.Context, res *upstream.Response) error {
 // ten minutes. Other requests prove a worker well only by their end, or one that breaks every stream halfway would look well.
 func (x *exchange) probed() {
 	if x.try.Probe() && x.facts.Status < 500 && x.facts.Status != http.StatusTooManyRequests {
-		x.p.gate.Succeeded(x.try.Worker)
+		x.p.gate.Proved(&x.try.Attempt)
 	}
 }
 

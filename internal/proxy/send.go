@@ -201,9 +201,9 @@ func (x *exchange) workerLeft() error {
 // fault counts a failure against the attempt's worker and gives its reservation back.
 func (x *exchange) fault(kind fleet.Fault, class string) {
 	w := x.try.Worker
-	ejected := x.p.gate.Fault(w, kind)
+	why, ejected := x.p.gate.Fault(&x.try.Attempt, kind)
 	if ejected && x.p.hooks.Ejected != nil {
-		x.p.hooks.Ejected(w)
+		x.p.hooks.Ejected(w, why)
 	}
 	x.upstreamError(w, class)
 	x.release(fleet.Failed)
@@ -241,7 +241,7 @@ func (x *exchange) unwell(res *upstream.Response) error {
 		x.p.gate.Busy(w, res.Header.RetryAfter(now))
 		x.upstreamError(w, "busy")
 	case res.Status == http.StatusNotImplemented || res.Status == http.StatusHTTPVersionNotSupported:
-		x.p.gate.Succeeded(w)
+		x.p.gate.Succeeded(&x.try.Attempt)
 	case x.held == nil:
 		x.fault(fleet.ServerError, "server_error")
 	}

@@ -26,7 +26,7 @@ func (x *exchange) tell(s gate.Standing) {
 // tooLate takes a worker's answer that is no stream, where one has begun: its words reach the client as an error event.
 func (x *exchange) tooLate(res *upstream.Response) error {
 	if res.Status < 500 {
-		x.p.gate.Succeeded(x.try.Worker)
+		x.p.gate.Succeeded(&x.try.Attempt)
 	}
 	x.release(outcome.Of(res.Status).ForFleet())
 	body, _ := complaint.Read(res.Body, x.try.End) // what came of it

@@ -28,16 +28,24 @@ const (
 	outTried
 	outDraining
 	outDown
+	outLoading
 	outEjected
 	outContext
 	softened // the first soft one
 	outAnswer
+	outRising
 	outRoom
 	outFull
 	outCrowd
 	outBusy
 	outDoubted
 	outLater
+)
+
+// Words of rows that more can be said about.
+const (
+	WhyEjected = "ejected"
+	WhyRising  = "in its slow start"
 )
 
 var verdicts = [...]string{
@@ -47,9 +55,11 @@ var verdicts = [...]string{
 	outTried:    "tried",
 	outDraining: "draining",
 	outDown:     "down",
-	outEjected:  "ejected",
+	outLoading:  "loading",
+	outEjected:  WhyEjected,
 	outContext:  "context too short",
 	outAnswer:   "context too short for the answer",
+	outRising:   WhyRising,
 	outRoom:     "no KV room",
 	outFull:     "in-flight cap",
 	outCrowd:    "more than its share",
@@ -90,7 +100,7 @@ func (s *Scheduler) filter(now time.Time, req *Request) error {
 		s.doubted = s.doubted || !stands
 		s.softs.look(now, c, req)
 	}
-	if s.softs.left == 0 && !standing {
+	if s.softs.left == 0 && !standing && !s.fleet.Options().Strict {
 		s.recall(now, req)
 	}
 	if s.softs.left == 0 {
@@ -168,8 +178,11 @@ func hard(now time.Time, c *candidate, req *Request, contextMax int) verdict {
 	case w.Draining():
 		return outDraining
 	case !w.Healthy(now):
-		if _, ejected := w.EjectedUntil(); ejected {
+		if _, ejected := w.Ejection(); ejected {
 			return outEjected
+		}
+		if w.State() == "loading" {
+			return outLoading
 		}
 		return outDown
 	case c.contextMax > 0 && req.PromptTokens > c.contextMax && (contextMax == 0 || c.contextMax < contextMax):
@@ -225,6 +238,7 @@ func (s *Scheduler) census() string {
 // softs is what the soft filters say of those that passed the hard ones.
 type softs struct {
 	left, flights int   // candidates, and requests in flight there
+	rising        int   // of these, those in their slow start
 	any           uint8 // the soft filters that put out anybody
 	level         int   // of the candidate that fails least: the highest filter that must be relaxed
 }
@@ -234,13 +248,19 @@ func (f *softs) look(now time.Time, c *candidate, req *Request) {
 	c.load = c.worker.Load(now)
 	c.soft = soft(now, c, req)
 	f.left++
+	if c.worker.Rising(now) < 1 {
+		f.rising++
+	}
 	f.flights += c.load.InFlight
 	f.any |= c.soft
 	f.level = min(f.level, bits.Len8(c.soft))
 }
 
 // soften applies the soft filters, each relaxed before nobody is left, the first of the verdicts first. It returns those relaxed.
-func (s *Scheduler) soften(req *Request) string {
+func (s *Scheduler) soften(now time.Time, req *Request) string {
+	if s.softs.rising > 0 && s.softs.rising < s.softs.left {
+		s.rise(now)
+	}
 	if !req.Generates {
 		s.crowd()
 	}
@@ -269,6 +289,32 @@ func (s *Scheduler) soften(req *Request) string {
 		}
 	}
 	return strings.Join(names, ", ")
+}
+
+// rise is the soft filter of those in their slow start, beside others that are not: each may have a part of what the others have in flight on
+// the mean, that grows with time, and one request in any case. A cap holds for every policy, and bounds how many requests one that is not
+// well yet can break. A cost in seconds that decays was rejected: for most policies it is no score, and where prompts are dear it bounds nothing.
+func (s *Scheduler) rise(now time.Time) {
+	flights, settled := 0, 0
+	for i := range s.cands {
+		if c := &s.cands[i]; c.out == in && c.worker.Rising(now) == 1 {
+			flights += c.load.InFlight
+			settled++
+		}
+	}
+	mean := float64(flights) / float64(max(1, settled))
+	s.softs.level = bits.UintSize
+	for i := range s.cands {
+		c := &s.cands[i]
+		if c.out != in {
+			continue
+		}
+		if part := c.worker.Rising(now); part < 1 && float64(c.load.InFlight) >= max(1, part*mean) {
+			c.soft |= 1 << (outRising - outAnswer)
+			s.softs.any |= c.soft
+		}
+		s.softs.level = min(s.softs.level, bits.Len8(c.soft))
+	}
 }
 
 // crowd is the soft filter of those that have more than their share in flight. What a request that generates nothing costs beyond its

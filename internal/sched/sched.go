@@ -264,7 +264,7 @@ func (s *Scheduler) CanPlace(now time.Time, req Request) bool {
 // weighed filters the candidates and scores them.
 func (s *Scheduler) weighed(now time.Time, req *Request) (j judgement, relaxed string, err error) {
 	if err = s.filter(now, req); err == nil {
-		relaxed = s.soften(req)
+		relaxed = s.soften(now, req)
 		j = s.judge(req)
 		s.score(j)
 	}

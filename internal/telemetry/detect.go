@@ -21,6 +21,7 @@ const (
 // engine is a kind of engine and how it is scraped; one file each.
 type engine struct {
 	name        string                                                                              // as fleet.Info.Engine
+	health      bool                                                                                // says at healthPath whether it is well
 	usageOption bool                                                                                // accepts stream_options.include_usage
 	sharesSteps bool                                                                                // works on the prompts of all slots at one time
 	salts       fleet.Salts                                                                         // in which requests it takes a cache_salt

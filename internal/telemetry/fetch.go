@@ -21,10 +21,11 @@ const headBytesMax = 64 << 10
 
 // Error is an engine that did not tell what it was asked.
 type Error struct {
-	Path   string // what was asked
-	Status int    // HTTP status of an answer that was refused; 0 when there was none, or its body is what failed
-	Head   bool   // the head of an answer came
-	Err    error  // nil when the status says it all
+	Path    string // what was asked
+	Status  int    // HTTP status of an answer that was refused; 0 when there was none, or its body is what failed
+	Head    bool   // the head of an answer came
+	Loading bool   // the engine is there and has not loaded its model yet
+	Err     error  // nil when the status says it all
 }
 
 // Error names the path and what came instead.
@@ -32,6 +33,8 @@ func (e *Error) Error() string {
 	switch {
 	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden:
 		return fmt.Sprintf("GET %s: status %d: the engine wants a key; set the worker's key", e.Path, e.Status)
+	case e.Loading:
+		return fmt.Sprintf("GET %s: status %d, and the same at %s: the engine is loading its model", e.Path, e.Status, healthPath)
 	case e.Err == nil:
 		return fmt.Sprintf("GET %s: status %d", e.Path, e.Status)
 	}

@@ -18,7 +18,7 @@ var llamacpp = map[string]family{
 	"llamacpp:prompt_tokens_total":  promptTokens,
 }
 
-var llamacppEngine = engine{name: "llama.cpp", usageOption: true, sharesSteps: true, scrape: scrapeLlamacpp}
+var llamacppEngine = engine{name: "llama.cpp", health: true, usageOption: true, sharesSteps: true, scrape: scrapeLlamacpp}
 
 // scrapeLlamacpp reads /metrics, or, where the server was started without --metrics, the slots: they tell what runs, not what waits.
 func scrapeLlamacpp(ctx context.Context, c *client, models []string, bytesMax int64) (page, error) {

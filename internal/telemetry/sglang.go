@@ -23,7 +23,7 @@ var sglang = map[string]family{
 	"process_start_time_seconds":  processStart,
 }
 
-var sglangEngine = engine{name: "sglang", usageOption: true, salts: fleet.AllSalts, scrape: scrapeSGLang}
+var sglangEngine = engine{name: "sglang", health: true, usageOption: true, salts: fleet.AllSalts, scrape: scrapeSGLang}
 
 // scrapeSGLang reads /metrics, or, where the server was started without them, its load: what runs and waits, one entry a rank.
 func scrapeSGLang(ctx context.Context, c *client, models []string, bytesMax int64) (page, error) {

@@ -55,6 +55,7 @@ type Options struct {
 	OnRestart func(t Target)                                                       // the engine is another process than before: its cache is empty. OnInfo follows
 	OnDown    func(t Target, err error)                                            // nobody answers at the address
 	OnFail    func(t Target, err error)                                            // any failed attempt, OnDown's included
+	OnHealth  func(t Target, unwell error)                                         // what a known engine says of itself; nil: it is well
 	Log       *slog.Logger                                                         // changes only: found, unreachable, failing, working again
 
 	dial func(ctx context.Context, network, address string) (net.Conn, error) // tests run without sockets, in virtual time
@@ -100,6 +101,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.OnFail == nil {
 		o.OnFail = func(Target, error) {}
+	}
+	if o.OnHealth == nil {
+		o.OnHealth = func(Target, error) {}
 	}
 	if o.dial == nil {
 		o.dial = new(net.Dialer).DialContext // bounded by each request's own deadline

@@ -21,7 +21,7 @@ var tensorrt = map[string]family{
 	"process_start_time_seconds":        processStart,
 }
 
-var tensorrtEngine = engine{name: "tensorrt-llm", usageOption: true, salts: fleet.ChatSalts, scrape: scrapeTensorRT}
+var tensorrtEngine = engine{name: "tensorrt-llm", health: true, usageOption: true, salts: fleet.ChatSalts, scrape: scrapeTensorRT}
 
 // scrapeTensorRT reads the Prometheus page and, where it is off or without counts, the iterations.
 func scrapeTensorRT(ctx context.Context, c *client, models []string, bytesMax int64) (page, error) {

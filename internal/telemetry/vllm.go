@@ -27,8 +27,8 @@ var vllm = map[string]family{
 // The engines that show vLLM's metrics. Whether vLLM goes by priorities (--scheduling-policy priority) it tells nowhere; without, its
 // first engine (V0) refuses a priority other than 0, and the one since then passes it over.
 var (
-	vllmEngine      = engine{name: "vllm", usageOption: true, salts: fleet.AllSalts, urgency: fleet.LowFirst, scrape: scrapeVLLM}
-	simulatedEngine = engine{name: "warmpath", usageOption: true, salts: fleet.AllSalts, scrape: scrapeVLLM}
+	vllmEngine      = engine{name: "vllm", health: true, usageOption: true, salts: fleet.AllSalts, urgency: fleet.LowFirst, scrape: scrapeVLLM}
+	simulatedEngine = engine{name: "warmpath", health: true, usageOption: true, salts: fleet.AllSalts, scrape: scrapeVLLM}
 )
 
 func scrapeVLLM(ctx context.Context, c *client, models []string, bytesMax int64) (page, error) {

@@ -33,6 +33,9 @@ type watch struct {
 	good    time.Time  // when the last round went well
 	logged  fleet.Info // what the log was told
 
+	unwell  bool      // it said so when it was last asked,
+	checked time.Time // which was then
+
 	refused bool    // its port was closed since it was last known: when it is back it is another process
 	started float64 // the process's start in its own words; 0 unknown
 	prompts float64 // its total of prompt tokens at the last scrape
@@ -89,12 +92,12 @@ func (w *watch) run(ctx context.Context) {
 // round is one look at the worker, and the telling of how it went.
 func (w *watch) round(ctx context.Context) {
 	err := w.look(ctx)
-	if ctx.Err() != nil {
+	if w.loading(ctx, err); ctx.Err() != nil {
 		return
 	}
 	t := *w.target.Load()
 	w.log(err)
-	if err == nil {
+	if w.check(ctx, err); err == nil {
 		return
 	}
 	var e *Error
@@ -135,10 +138,12 @@ func (w *watch) log(err error) {
 	switch errors.As(err, &e); {
 	case e != nil && e.Unreachable():
 		kind, message = unreachable, "worker cannot be reached"
+	case e != nil && e.Loading:
+		kind, message = "loading", "worker is loading its model: it gets no requests yet"
 	case e != nil && e.Status != 0:
 		kind = strconv.Itoa(e.Status)
 	}
-	if kind == w.failing || kind != unreachable && now.Sub(w.good) < w.opts.StaleAfter {
+	if kind == w.failing || kind != unreachable && kind != "loading" && now.Sub(w.good) < w.opts.StaleAfter {
 		return
 	}
 	w.failing = kind
@@ -206,7 +211,7 @@ func (w *watch) identify(ctx context.Context) error {
 
 // restart forgets what was known of the process that is gone.
 func (w *watch) restart() {
-	w.known, w.started, w.prompts, w.quiet = false, 0, 0, time.Time{}
+	w.known, w.unwell, w.started, w.prompts, w.quiet = false, false, 0, 0, time.Time{}
 	w.opts.OnRestart(*w.target.Load())
 }
 
