@@ -93,7 +93,7 @@ func TestTMO_02_NoTimeoutCutsAHealthyLongStream(t *testing.T) {
 		c.send("data: [DONE]\n\n")
 	})
 	rt := start(t, func(c *config.Config) { // every timeout far below the stream's length of 1.2 s
-		c.Timeouts = config.Timeouts{Connect: 200 * time.Millisecond, Header: 200 * time.Millisecond, IdleGap: 400 * time.Millisecond}
+		c.Timeouts = config.Timeouts{Connect: 200 * time.Millisecond, Header: 200 * time.Millisecond, IdleGap: 400 * time.Millisecond, Client: 400 * time.Millisecond}
 		c.Telemetry.Timeout = 200 * time.Millisecond
 	}, w)
 	r := rt.post("/v1/chat/completions", chat("long", true))
