@@ -9,6 +9,7 @@ DEMO    ?=
 PROVE   ?=
 TRACES  ?= traces
 BENCH   ?=
+STREAMS ?= 10000
 EXACT   ?=
 VLLM    ?=
 MICRO   ?= .
@@ -27,7 +28,7 @@ TIMELESS := ^[^/]*/[^/]*/[^/]*$$|/(mutants|packaging)$$|/internal/(admission|bil
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts prove-queue prove-cost prove-models prove-policy unit fuzz e2e e2e-page e2e-vllm exact templates test chaos mutants soak release lint-packaging bench bench-peers profile microbench check vuln generate
+.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts prove-queue prove-cost prove-models prove-policy unit fuzz e2e e2e-page e2e-vllm exact templates test chaos mutants soak release lint-packaging bench streams bench-peers profile microbench check vuln generate
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,6 +91,9 @@ bench: build ## CPU, latency and memory beside nginx and HAProxy, with pass or f
 	@scripts/bench-install.sh
 	@scripts/exact-install.sh
 	bin/warmpath bench all --tokenizers .cache/exact $(BENCH)
+
+streams: build ## 10,000 streams open at one time, 100 new ones a second, 1 GB for the router, every byte checked; some 50 s (STREAMS=9800 where the limit of open files leaves room for no more)
+	bin/warmpath bench open-streams --open $(STREAMS) $(BENCH)
 
 bench-peers: build ## the same with three LLM routers from PyPI in the table
 	@scripts/bench-install.sh --peers
