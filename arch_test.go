@@ -111,6 +111,8 @@ var rooms = map[string][]string{
 	"kube":       {"go.yaml.in/yaml/v3"},
 	"kubefake":   {},
 	"leash":      {},
+	"series":     {},
+	"recent":     {"declog"},
 	"discovery":  {"kube", "life", "golang.org/x/net/dns/dnsmessage"},
 	"page":       {},
 	"strict":     {"delta", "spelling", "go.yaml.in/yaml/v3"},
@@ -118,7 +120,7 @@ var rooms = map[string][]string{
 }
 
 // pure are the rooms and files that decide: no goroutine, socket, clock or global random source.
-var pure = []string{"internal/fleet/", "internal/outlier/", "internal/llmapi/", "internal/jsontext/", "internal/dialog/", "internal/prompt/", "internal/words/", "internal/joins/", "internal/tokenizer/", "internal/pyvalue/", "internal/jinjalex/", "internal/jinjalib/", "internal/jinja/", "internal/template/", "internal/chat/", "internal/prefix/", "internal/kvindex/", "internal/cost/", "internal/keep/", "internal/sched/", "internal/engine/step.go", "internal/engine/stretch.go", "internal/engine/blocks.go", "internal/engine/tier.go", "internal/kvevent/", "internal/truth/", "internal/pools/", "internal/models/", "internal/flow/", "internal/line/", "internal/heavy/", "internal/room/", "internal/forecast/", "internal/usher/", "internal/evict/", "internal/sketch/", "internal/tenant/", "internal/bill/", "internal/roster/", "internal/delta/"}
+var pure = []string{"internal/fleet/", "internal/outlier/", "internal/llmapi/", "internal/jsontext/", "internal/dialog/", "internal/prompt/", "internal/words/", "internal/joins/", "internal/tokenizer/", "internal/pyvalue/", "internal/jinjalex/", "internal/jinjalib/", "internal/jinja/", "internal/template/", "internal/chat/", "internal/prefix/", "internal/kvindex/", "internal/cost/", "internal/keep/", "internal/sched/", "internal/engine/step.go", "internal/engine/stretch.go", "internal/engine/blocks.go", "internal/engine/tier.go", "internal/kvevent/", "internal/truth/", "internal/pools/", "internal/models/", "internal/flow/", "internal/line/", "internal/heavy/", "internal/room/", "internal/forecast/", "internal/usher/", "internal/evict/", "internal/sketch/", "internal/tenant/", "internal/bill/", "internal/roster/", "internal/delta/", "internal/series/"}
 
 // impure are the imports that pure code may not have, and impureCalls the functions of packages it may otherwise use.
 var (

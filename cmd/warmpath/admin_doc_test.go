@@ -10,13 +10,17 @@ import (
 )
 
 func TestThePageOfTheAdminPortNamesEveryFieldAndState(t *testing.T) {
-	text, err := os.ReadFile("../../docs/ADMIN.md")
-	if err != nil {
-		t.Fatal(err)
+	page := ""
+	for _, file := range []string{"../../docs/ADMIN.md", "../../docs/LOOK.md"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page += string(text)
 	}
-	page := string(text)
 	for _, kind := range []any{workerState{}, outState{}, faultState{}, routerState{}, indexState{}, logState{}, eventState{}, modeState{}, truthState{}, lostState{}, queueState{}, queueClassState{}, queueLineState{}, tenantState{}, sched.Decision{}, sched.Row{},
-		explanation{}, explainedPrompt{}, explainedAnswer{}, explainedCost{}, explainedQueue{}, explainedRow{}, explainedEnd{}} {
+		explanation{}, explainedPrompt{}, explainedAnswer{}, explainedCost{}, explainedQueue{}, explainedRow{}, explainedEnd{},
+		decisionsFound{}, decisionRow{}, decisionFound{}, timeline{}, compared{}, prediction{}} {
 		of := reflect.TypeOf(kind)
 		for i := range of.NumField() {
 			name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
@@ -24,7 +28,7 @@ func TestThePageOfTheAdminPortNamesEveryFieldAndState(t *testing.T) {
 				continue
 			}
 			if !strings.Contains(page, "`"+name+"`") && !strings.Contains(page, "."+name+"`") {
-				t.Errorf("docs/ADMIN.md does not name %s of %s", name, of.Name())
+				t.Errorf("docs/ADMIN.md and docs/LOOK.md do not name %s of %s", name, of.Name())
 			}
 		}
 	}

@@ -42,6 +42,7 @@ func healthOf(w *fleet.Worker, now time.Time) (out *outState, rising *float64, l
 // ejected counts and logs that a worker was put out. Ejections grow to their longest, so that one that stays broken fills no log.
 func (r *router) ejected(id string, e fleet.Ejection) {
 	r.metrics.Worker(id).Ejected(e.Cause.String())
+	r.archive.series.Ejected(time.Now())
 	r.log.Warn("worker put out", slog.String("worker", id), slog.String("cause", e.Cause.String()), slog.String("why", e.Why),
 		slog.String("tried_in", time.Until(e.Until).Round(time.Millisecond).String()))
 }

@@ -2,12 +2,9 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
-	"github.com/warmpath/warmpath/internal/declog"
 	"github.com/warmpath/warmpath/internal/facts"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
@@ -24,7 +21,7 @@ func (r *router) hooks() proxy.Hooks {
 		Find:          r.exact.find,
 		Settled:       r.settled,
 		Decided:       func(d time.Duration) { r.metrics.Decision.Observe(d) },
-		Retried:       func() { r.metrics.Retries.Inc() },
+		Retried:       r.retried,
 		UpstreamError: func(w *fleet.Worker, class string) { r.metrics.Worker(w.ID).Error(class) },
 		Ejected:       func(w *fleet.Worker, why fleet.Ejection) { r.ejected(w.ID, why) },
 	}
@@ -63,9 +60,7 @@ func (r *router) settled(f *facts.Facts) {
 			lat.E2E.Observe(f.Ended.Sub(f.Started))
 		}
 	}
-	if w := r.decisions.Load(); w != nil {
-		logDecision(w, f)
-	}
+	r.archive.settled(f, r.decisions.Load())
 	if r.settings().AccessLog {
 		r.logAccess(f)
 	}
@@ -123,49 +118,6 @@ func (r *router) logAccess(f *facts.Facts) {
 		attrs = append(attrs, "error", f.Error)
 	}
 	r.log.Info("request", attrs...)
-}
-
-// logDecision hands one record to the decision log, which never waits.
-func logDecision(w *declog.Writer, f *facts.Facts) {
-	d := w.Record()
-	d.Time, d.ID, d.API, d.Model, d.Tenant, d.Stream = f.Started, f.ID, f.API.String(), f.Model, f.Tenant, f.Stream
-	if f.Session != 0 {
-		d.Session = fmt.Sprintf("%016x", f.Session)
-	}
-	d.Class, d.WaitedSeconds, d.Refused, d.Preempted, d.WastedSeconds = f.Class, f.Waited.Seconds(), f.Refused, f.Preempted, f.Wasted
-	logForecast(d, &f.Forecast)
-	d.Money = f.Money
-	d.PromptBytes, d.PromptTokensEst, d.MaxTokens = f.TextBytes, f.PromptTokens, f.MaxTokens
-	d.PromptTokens, d.CompletionTokens, d.CachedTokens = f.Usage.PromptTokens, f.Usage.CompletionTokens, f.Usage.CachedTokens
-	d.Metered, d.CachedReported = f.Usage.HasPrompt, f.Usage.HasCached
-	d.TokensKnown, d.ByEvents = f.TokensKnown, f.Decision.ByEvents
-	d.CachedTokensEst, d.BestMatchedTokens, d.StreamedTokenCount = f.Decision.MatchedTokens, f.Decision.BestMatchedTokens, f.Tokens
-	declog.SetKeys(d, f.Chain.Keys)
-	d.Policy, d.Relaxed, d.Reason = f.Decision.Policy, f.Decision.Relaxed, f.Decision.Reason
-	d.Asked, d.ModelReason, d.ModelRows, d.Pool, d.PoolWhy = f.Asked, f.Choice.Reason, f.Choice.Rows, f.Pool.Name, f.Pool.Why
-	if w := f.Decision.Worker; w != nil {
-		d.Worker, d.Hit = w.ID, f.Decision.Hit.String()
-	}
-	for _, row := range f.Decision.Rows {
-		d.Rows = append(d.Rows, declog.Row{Worker: row.ID, MatchedTokens: row.MatchedTokens, QueuedSeconds: row.QueuedSeconds,
-			WaitPriceSeconds: row.WaitPriceSeconds, TollSeconds: row.TollSeconds, PrefillSeconds: row.PrefillSeconds, DelaySeconds: row.DelaySeconds, Price: row.Price,
-			DecodeSeconds: row.DecodeSeconds, BatchSeconds: row.BatchSeconds, DisplacedSeconds: row.DisplacedSeconds, TotalSeconds: row.TotalSeconds, InFlight: row.InFlight, ByEvents: row.ByEvents, Why: row.Why})
-	}
-	for _, t := range f.Failed {
-		d.Tries = append(d.Tries, declog.Try{Worker: t.Worker, Class: t.Class, Status: t.Status})
-	}
-	d.Outcome, d.Status, d.Error, d.DecisionSeconds, d.E2ESeconds = string(f.Outcome), f.Status, f.Error, f.DecisionTime.Seconds(), f.Ended.Sub(f.Started).Seconds()
-	if !f.Placed.IsZero() {
-		d.QueueSeconds = f.Placed.Sub(f.Started).Seconds()
-	}
-	if !f.FirstToken.IsZero() {
-		d.TTFTSeconds = f.FirstToken.Sub(f.Started).Seconds()
-	}
-	if n := len(f.Gaps); n > 0 {
-		slices.Sort(f.Gaps)
-		d.ITLP50Seconds, d.ITLMaxSeconds = float64(f.Gaps[n/2]), f.GapMax.Seconds()
-	}
-	w.Log(d)
 }
 
 // collect fills in the state of the moment for a scrape of the metrics.

@@ -49,8 +49,9 @@ type router struct {
 	exact     *exactMode
 	members   *members
 	decisions atomic.Pointer[declog.Writer] // nil: no decision log
-	saved     atomic.Int64                  // when what was learned was written last, in Unix seconds
-	secret    []byte                        // the installation's
+	archive   *archive
+	saved     atomic.Int64 // when what was learned was written last, in Unix seconds
+	secret    []byte       // the installation's
 	seed      prefix.Seed
 	started   time.Time
 
@@ -147,6 +148,7 @@ func (r *router) wire() error {
 			return fmt.Errorf("the queue cannot be made (setting queue): %w", err)
 		}
 	}
+	r.archive = newArchive(c, r.started)
 	r.metrics = metrics.New(r.collect)
 	built := thisBuild()
 	for _, class := range c.Queue.ClassNames() {
@@ -180,6 +182,7 @@ func (r *router) serve() {
 	r.running.Go(func() { r.report("files", r.safety.files.Run(r.asking)) })
 	r.running.Go(func() { r.report("telemetry", r.telemetry.Run(r.asking)) })
 	r.running.Go(func() { r.keepSpent(r.asking) })
+	r.running.Go(func() { r.keepSeries(r.asking) })
 	r.running.Go(func() { r.keepLearned(r.asking) })
 	r.running.Go(func() { r.watchReturns(r.asking) })
 }

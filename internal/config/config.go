@@ -76,6 +76,7 @@ type Config struct {
 	Prices         []models.Priced   `yaml:"prices" doc:"What models cost that workers serve (docs/COST.md). None: requests are told in seconds and tokens only."`
 	ValueOfSecond  float64           `yaml:"value_of_second" doc:"Money that one second less until the end of an answer is worth, in the money of the models' prices. 0: only money counts."`
 	Conversations  int               `yaml:"conversations_max" doc:"Conversations whose model is remembered; those used longest ago are forgotten. 0: 100000."`
+	Dash           Dash              `yaml:"dash" change:"restart" doc:"What the admin port keeps for those who look: recent decisions, and how many may follow its events (docs/ADMIN.md)."`
 	Exact          Exact             `yaml:"exact" change:"restart" doc:"Routing by the model's own tokens and the engines' own cache events, where both can be shown to be right. See docs/EXACT.md."`
 	Telemetry      Telemetry         `yaml:"telemetry" change:"restart" doc:"Asking the engines for their own counts."`
 	WatchConfig    bool              `yaml:"watch_config" doc:"Take up changes of the configuration's own file within two seconds, as after SIGHUP or warmpath reload (docs/RELOAD.md). false: when it is asked for."`
@@ -188,6 +189,7 @@ func Default() Config {
 		DecisionLog:    DecisionLog{BytesMax: Bytes(decisions.FileBytesMax), FilesMax: decisions.FilesMax},
 		IndexBytesMax:  Bytes(index.BytesMax),
 		Queue:          defaultQueue(),
+		Dash:           defaultDash(),
 		Exact:          Exact{Events: EventsAuto, IndexBytesMax: Bytes(kvindex.DefaultOptions().BytesMax), TokensTimeout: 50 * time.Millisecond, TokensMax: 32, CacheBytesMax: 64 << 20},
 		Telemetry:      Telemetry{Interval: asking.Interval, Timeout: asking.Timeout, StaleAfter: workers.StaleAfter},
 		Ejection: Ejection{After: workers.EjectAfter, First: workers.EjectFor, Max: workers.EjectMax, Probes: workers.Probes, SlowStart: workers.SlowStart,

@@ -36,6 +36,7 @@ func (c Config) problems(isSet func(key string) bool) []Problem {
 	v.exact(c)
 	v.access(c)
 	v.queue(c.Queue)
+	v.dash(c.Dash)
 	v.tenants(c.Tenants)
 	v.poolsAndModels(c)
 	v.ejection(c.Ejection)

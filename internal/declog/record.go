@@ -151,8 +151,30 @@ func (r *Record) bytes() int64 { return int64(1024 + 8*cap(r.keys) + 160*cap(r.R
 // keysKept bounds the room for keys that a recycled record keeps.
 const keysKept = 1 << 14
 
-// reset empties a record but keeps its room.
-func (r *Record) reset() {
+// Copy makes into the same record, in memory of its own; the blocks' keys, which only a writer can number, stay behind.
+func (r *Record) Copy(into *Record) {
+	rows, tries := append(into.Rows[:0], r.Rows...), append(into.Tries[:0], r.Tries...)
+	*into = *r
+	into.V, into.keys, into.Blocks = Version, nil, nil
+	into.Rows, into.Tries = rows, tries
+	into.ModelRows = append([]string(nil), r.ModelRows...) // bound cuts them in place
+	into.bound()
+}
+
+// Bytes estimates what a record that was copied holds in memory.
+func (r *Record) Bytes() int64 {
+	n := r.bytes() + 64*int64(cap(r.Tries))
+	for _, s := range []string{r.ID, r.Model, r.Tenant, r.Session, r.Asked, r.ModelReason, r.PoolWhy, r.Reason, r.Error, r.Relaxed} {
+		n += int64(len(s))
+	}
+	for _, row := range r.ModelRows {
+		n += int64(16 + len(row))
+	}
+	return n
+}
+
+// Reset empties a record but keeps its room.
+func (r *Record) Reset() {
 	keys := r.keys[:0]
 	if cap(keys) > keysKept {
 		keys = nil

@@ -116,7 +116,7 @@ func Create(o Options) (*Writer, error) {
 // Record returns an empty record to fill in. It need not be given back when it is not logged.
 func (w *Writer) Record() *Record {
 	r := w.pool.Get().(*Record)
-	r.reset()
+	r.Reset()
 	return r
 }
 

@@ -23,9 +23,20 @@ type Forecast struct {
 	Money  float64 // in the money of the prices
 	Priced bool    // its model has a price
 
-	alone   float64 // seconds of its prefill on a worker that does nothing else
+	alone   float64 // seconds of its prefill on a worker that does nothing else,
+	cold    float64 // and of one for which nothing is cached there
 	asking  cost.Asking
 	prompts int
+}
+
+// Prefill is the engine's time for the prompt, as its worker's speed is known, and what of it the cache spared: all that a prompt without a cached
+// token would take is the sum. Where the engine told its cached tokens, reported of promptTokens, and not what was expected, the time is shared out by them.
+func (f *Forecast) Prefill(told bool, reported, promptTokens int) (doneSeconds, avoidedSeconds float64) {
+	avoidedSeconds = max(f.cold-f.alone, 0)
+	if told && promptTokens > 0 && reported != f.CachedTokens {
+		avoidedSeconds = f.cold * float64(min(max(reported, 0), promptTokens)) / float64(promptTokens)
+	}
+	return max(f.cold-avoidedSeconds, 0), avoidedSeconds
 }
 
 // Asking is what the length of a request's answers is told by.
@@ -78,6 +89,8 @@ func (b *Book) Under(there cost.Conditions, cachedTokens int, req *sched.Request
 	price := b.price(req.Model)
 	f := Forecast{Estimate: work.On(there), asking: Asking(req), prompts: max(req.Prompts, 1), Priced: price != (cost.Price{})}
 	f.alone = work.On(cost.Conditions{Constants: there.Constants}).PrefillSeconds
+	work.CachedTokens = 0
+	f.cold = work.On(cost.Conditions{Constants: there.Constants}).PrefillSeconds
 	f.Money = price.Expected(f.Estimate)
 	return f
 }

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/warmpath/warmpath/internal/declog"
+	"github.com/warmpath/warmpath/internal/facts"
+)
+
+// fill makes a record of what is known of a request that is over.
+func fill(d *declog.Record, f *facts.Facts) {
+	d.Time, d.ID, d.API, d.Model, d.Tenant, d.Stream = f.Started, f.ID, f.API.String(), f.Model, f.Tenant, f.Stream
+	if f.Session != 0 {
+		d.Session = fmt.Sprintf("%016x", f.Session)
+	}
+	d.Class, d.WaitedSeconds, d.Refused, d.Preempted, d.WastedSeconds = f.Class, f.Waited.Seconds(), f.Refused, f.Preempted, f.Wasted
+	logForecast(d, &f.Forecast)
+	d.Money = f.Money
+	d.PromptBytes, d.PromptTokensEst, d.MaxTokens = f.TextBytes, f.PromptTokens, f.MaxTokens
+	d.PromptTokens, d.CompletionTokens, d.CachedTokens = f.Usage.PromptTokens, f.Usage.CompletionTokens, f.Usage.CachedTokens
+	d.Metered, d.CachedReported = f.Usage.HasPrompt, f.Usage.HasCached
+	d.TokensKnown, d.ByEvents = f.TokensKnown, f.Decision.ByEvents
+	d.CachedTokensEst, d.BestMatchedTokens, d.StreamedTokenCount = f.Decision.MatchedTokens, f.Decision.BestMatchedTokens, f.Tokens
+	declog.SetKeys(d, f.Chain.Keys)
+	d.Policy, d.Relaxed, d.Reason = f.Decision.Policy, f.Decision.Relaxed, f.Decision.Reason
+	d.Asked, d.ModelReason, d.ModelRows, d.Pool, d.PoolWhy = f.Asked, f.Choice.Reason, f.Choice.Rows, f.Pool.Name, f.Pool.Why
+	if w := f.Decision.Worker; w != nil {
+		d.Worker, d.Hit = w.ID, f.Decision.Hit.String()
+	}
+	for _, row := range f.Decision.Rows {
+		d.Rows = append(d.Rows, declog.Row{Worker: row.ID, MatchedTokens: row.MatchedTokens, QueuedSeconds: row.QueuedSeconds,
+			WaitPriceSeconds: row.WaitPriceSeconds, TollSeconds: row.TollSeconds, PrefillSeconds: row.PrefillSeconds, DelaySeconds: row.DelaySeconds, Price: row.Price,
+			DecodeSeconds: row.DecodeSeconds, BatchSeconds: row.BatchSeconds, DisplacedSeconds: row.DisplacedSeconds, TotalSeconds: row.TotalSeconds, InFlight: row.InFlight, ByEvents: row.ByEvents, Why: row.Why})
+	}
+	for _, t := range f.Failed {
+		d.Tries = append(d.Tries, declog.Try{Worker: t.Worker, Class: t.Class, Status: t.Status})
+	}
+	d.Outcome, d.Status, d.Error, d.DecisionSeconds, d.E2ESeconds = string(f.Outcome), f.Status, f.Error, f.DecisionTime.Seconds(), f.Ended.Sub(f.Started).Seconds()
+	if !f.Placed.IsZero() {
+		d.QueueSeconds = f.Placed.Sub(f.Started).Seconds()
+	}
+	if !f.FirstToken.IsZero() {
+		d.TTFTSeconds = f.FirstToken.Sub(f.Started).Seconds()
+	}
+	if n := len(f.Gaps); n > 0 {
+		slices.Sort(f.Gaps)
+		d.ITLP50Seconds, d.ITLMaxSeconds = float64(f.Gaps[n/2]), f.GapMax.Seconds()
+	}
+}
