@@ -37,7 +37,7 @@ func TestASmallRunMeasuresEverything(t *testing.T) {
 func TestOneBlockInTenIsHeldBySeveral(t *testing.T) {
 	x := kvindex.New(kvindex.Options{})
 	s := newStream(x)
-	s.fill(400_000)
+	s.fill(100_000)
 	for range 2000 {
 		s.message()
 	}
