@@ -57,3 +57,49 @@ func TestARequestWithoutAModelCountsUnderTheOnlyModelThereIs(t *testing.T) {
 		t.Errorf("%v requests under other", n)
 	}
 }
+
+func TestOBS_02_WhatClientsAndWorkersMakeUpOpensNoSeries(t *testing.T) {
+	const flood = 300
+	w := newWorker(t, func(c *call) {
+		if word, odd := strings.CutPrefix(c.r.URL.Path, "/v1/odd/"); odd {
+			conn := c.raw()
+			fmt.Fprintf(conn, "HTTP/1.1 %d %s\r\nX-Reason: %s\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}", 200+len(word)%5, word, word)
+			conn.Close()
+			return
+		}
+		c.good("x")
+	})
+	rt := start(t, nil, w)
+	rt.post("/v1/chat/completions", chat("before", false))
+	rt.idle()
+	page := func() string { return read(rt.http.Get(rt.AdminURL() + "/metrics")).body }
+	before := strings.Count(page(), "\n")
+	for i := range flood {
+		name := fmt.Sprint("made-up-", i)
+		rt.post("/v1/chat/completions", fmt.Sprintf(`{"model":%q,"messages":[]}`, name), "X-Tenant-Id", name, "X-Warmpath-Class", name, "X-Session-Id", name)
+		rt.post("/v1/chat/completions", fmt.Sprintf(`{"model":"m","lora":%q,"adapter":%q,"user":%q,"messages":[]}`, name, name, name), "X-Tenant-Id", name, "X-Request-Id", name, "User-Agent", name)
+		rt.do(t.Context(), fmt.Sprint("MADEUP", i), "/v1/chat/completions", "{}")
+		rt.post("/"+name, `{"model":"m"}`)
+		rt.post("/v1/odd/"+name, `{"model":"m"}`)
+	}
+	rt.post("/v1/chat/completions", chat("after", false))
+	rt.idle()
+	text := page()
+	if grown := strings.Count(text, "\n") - before; grown >= 200 {
+		t.Errorf("the page grew by %d lines", grown)
+	}
+	if at := strings.Index(strings.ToLower(text), "made-up-"); at >= 0 {
+		t.Errorf("the page has a name that was made up: %.200s", text[max(0, at-100):])
+	}
+	if n := sumMetric(text, "warmpath_requests_total", `model="m"`, `api="chat"`, `outcome="succeeded"`); n != 2+flood {
+		t.Errorf("%v requests under the model's own name, want %d", n, 2+flood)
+	}
+	if n := sumMetric(text, "warmpath_requests_total", `model="other"`); n < flood {
+		t.Errorf("%v requests under other models, want %d and more", n, flood)
+	}
+	for _, gauge := range []string{"warmpath_worker_inflight_requests", "warmpath_queue_waiting_requests"} {
+		if n := sumMetric(text, gauge); n != 0 {
+			t.Errorf("%s is %v when all is over", gauge, n)
+		}
+	}
+}
