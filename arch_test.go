@@ -105,6 +105,7 @@ var rooms = map[string][]string{
 	"mint":       {},
 	"certs":      {"filewatch"},
 	"guard":      {"tenant"},
+	"handover":   {},
 	"spelling":   {},
 	"roster":     {},
 	"delta":      {},

@@ -40,6 +40,7 @@ func (r *router) adminHandler() http.Handler {
 	mux.HandleFunc("GET /config", r.getConfig)
 	r.handleLook(mux)
 	mux.HandleFunc("POST /reload", r.postReload)
+	mux.HandleFunc("POST /upgrade", r.postUpgrade)
 	if r.settings().Pprof {
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index) // heap, goroutine and the like by name
 		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
@@ -53,7 +54,7 @@ func (r *router) adminHandler() http.Handler {
 			refuse(w, http.StatusMethodNotAllowed, q.URL.Path+" does not take "+q.Method+", it takes "+strings.Join(takes, ", "))
 			return
 		}
-		refuse(w, http.StatusNotFound, "no such admin path: "+q.URL.Path+"; there are GET /metrics, /state, /workers, /workers/{id}, /policy, /config, /healthz, /series, /decisions, /decisions/{id}, POST /workers, POST /workers/{id}/drain and /undrain, DELETE /workers/{id}, POST /policy, POST /explain, POST /reload")
+		refuse(w, http.StatusNotFound, "no such admin path: "+q.URL.Path+"; there are GET /metrics, /state, /workers, /workers/{id}, /policy, /config, /healthz, /series, /decisions, /decisions/{id}, POST /workers, POST /workers/{id}/drain and /undrain, DELETE /workers/{id}, POST /policy, POST /explain, POST /reload, POST /upgrade")
 	})
 	return mux
 }

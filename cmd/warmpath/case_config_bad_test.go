@@ -177,7 +177,7 @@ func TestSIGHUPReadsTheConfigurationAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, log, ended := &lockedBuffer{}, &lockedBuffer{}, make(chan error, 1)
-	go func() { ended <- runServe(out, log, c, file, load) }()
+	go func() { ended <- serveHere(out, log, c, file, load) }()
 	eventually(t, "the router to serve", func() bool { return strings.Contains(out.String(), "1 worker)") })
 	signal := func(s syscall.Signal) {
 		if err := syscall.Kill(os.Getpid(), s); err != nil {

@@ -91,7 +91,7 @@ func runDoctor(cmd *cobra.Command, f doctorFlags) error {
 		}
 	}
 	if len(c.Workers) == 0 {
-		if c.Workers, err = findLocal(cmd.ErrOrStderr()); err != nil {
+		if c.Workers, err = findLocal(cmd.Context(), cmd.ErrOrStderr()); err != nil {
 			return err
 		}
 	}

@@ -81,7 +81,7 @@ func (r *router) keepLearned(ctx context.Context) {
 
 // writeLearned replaces the file.
 func (r *router) writeLearned() error {
-	if r.settings().StateMaxAge == 0 {
+	if r.settings().StateMaxAge == 0 || r.succession.silent.Load() {
 		return nil
 	}
 	file, err := r.learnedFile()

@@ -29,6 +29,9 @@ const (
 )
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "serve" {
+		hear(atStart)
+	}
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
@@ -67,7 +70,7 @@ and sends each request to the worker where it costs least: its prompt's warm pre
 		SilenceErrors: true,
 	}
 	root.SetVersionTemplate("warmpath {{.Version}}\n")
-	root.AddCommand(serveCommand(), workerCommand(), demoCommand(), replayCommand(), proveCommand(), benchCommand(), benchWorkersCommand(), benchEventsCommand(), doctorCommand(), explainCommand(), drainCommand(), undrainCommand(), reloadCommand(), registerCommand(), tokenizeCommand(), tenantCommand(), configCommand(), healthcheckCommand(), versionCommand())
+	root.AddCommand(serveCommand(), workerCommand(), demoCommand(), replayCommand(), proveCommand(), benchCommand(), benchWorkersCommand(), benchEventsCommand(), doctorCommand(), explainCommand(), drainCommand(), undrainCommand(), reloadCommand(), upgradeCommand(), registerCommand(), tokenizeCommand(), tenantCommand(), configCommand(), healthcheckCommand(), versionCommand())
 	root.SetFlagErrorFunc(suggestFlag)
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

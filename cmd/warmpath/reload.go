@@ -15,6 +15,7 @@ import (
 	"github.com/warmpath/warmpath/internal/declog"
 	"github.com/warmpath/warmpath/internal/delta"
 	"github.com/warmpath/warmpath/internal/gate"
+	"github.com/warmpath/warmpath/internal/handover"
 	"github.com/warmpath/warmpath/internal/models"
 	"github.com/warmpath/warmpath/internal/pools"
 	"github.com/warmpath/warmpath/internal/tenant"
@@ -85,6 +86,10 @@ func (r *router) canReload(file string, found bool, load func() (config.Config, 
 func (r *router) reload(why string, dry bool) (reloadReport, error) {
 	r.reloads.mu.Lock()
 	defer r.reloads.mu.Unlock()
+	if !dry {
+		r.notify(handover.IsReloading()...)
+		defer r.notify(handover.IsReady)
+	}
 	next, changes, err := r.readAgain()
 	result := reloadWould
 	switch {

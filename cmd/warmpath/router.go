@@ -23,6 +23,7 @@ import (
 	"github.com/warmpath/warmpath/internal/downstream"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
+	"github.com/warmpath/warmpath/internal/handover"
 	"github.com/warmpath/warmpath/internal/life"
 	"github.com/warmpath/warmpath/internal/metrics"
 	"github.com/warmpath/warmpath/internal/prefix"
@@ -49,6 +50,9 @@ type router struct {
 	exact     *exactMode
 	members   *members
 	decisions atomic.Pointer[declog.Writer] // nil: no decision log
+	came      *handover.Inherited           // what came with the process
+	inherited estate                        // from the process before
+	leaving   atomic.Bool                   // /readyz fails, and requests are still taken
 	archive   *archive
 	saved     atomic.Int64 // when what was learned was written last, in Unix seconds
 	secret    []byte       // the installation's
@@ -63,6 +67,9 @@ type router struct {
 	cut        context.CancelCauseFunc
 	asking     context.Context // of telemetry, and of what else asks without being asked
 	stopAsk    context.CancelFunc
+	finding    context.Context // of the sources of workers
+	stopFind   context.CancelFunc
+	succession succession
 	running    sync.WaitGroup
 	changes    sync.Mutex               // held while a worker comes, goes or restarts, so that fleet, telemetry and metrics change together; taken before any other lock
 	configured map[string]config.Worker // what each worker was added as, by id; guarded by changes
@@ -76,6 +83,12 @@ const outputsMax = 4096
 
 // startRouter listens and serves. It fails when a setting is wrong or a port is taken, never because a worker is down.
 func startRouter(cfg config.Config, log *slog.Logger) (*router, error) {
+	return succeed(context.Background(), cfg, log, new(handover.Inherited))
+}
+
+// succeed is startRouter with what came with the process. Where another process hands over, it takes no connection before it can serve as well as
+// that one, or ctx ends.
+func succeed(ctx context.Context, cfg config.Config, log *slog.Logger, came *handover.Inherited) (*router, error) {
 	secret, err := installationSecret(cfg)
 	if err != nil && cfg.StateDir != "" {
 		return nil, err
@@ -83,8 +96,10 @@ func startRouter(cfg config.Config, log *slog.Logger) (*router, error) {
 	if err != nil { // a container with a read-only root has no folder of its own, and can do without
 		log.Warn("the installation's secret lives as long as this process: block numbers and fingerprints will differ after a restart", "error", err)
 	}
-	r := &router{log: log, secret: secret, seed: prefix.NewSeed(secret), started: time.Now(), configured: map[string]config.Worker{}, unpriced: map[string]bool{}, reached: map[string]reached{}}
+	r := &router{log: log, came: came, secret: secret, seed: prefix.NewSeed(secret), started: time.Now(), configured: map[string]config.Worker{}, unpriced: map[string]bool{}, reached: map[string]reached{}}
 	r.cfg.Store(&cfg)
+	r.succession.begin()
+	r.inherit()
 	r.reloads.state.Store(&configState{Hash: configHash(cfg), Generation: 1, Loaded: r.started})
 	decisions, err := openDecisions(cfg, log)
 	if err != nil {
@@ -113,21 +128,30 @@ func startRouter(cfg config.Config, log *slog.Logger) (*router, error) {
 		r.Close()
 		return nil, err
 	}
-	r.running.Go(func() { r.report("discovery", r.members.Run(r.asking)) })
+	r.members.inherit(r.inherited)
+	r.running.Go(func() { r.report("discovery", r.members.Run(r.finding)) })
 	r.members.awaitFirst(firstSetsTime)
+	if came.From() != 0 {
+		r.members.inheritDrains(r.inherited)
+		if err := r.awaitWorkers(ctx); err != nil {
+			r.Close()
+			return nil, errors.New("no worker answers it that could serve")
+		}
+		r.serveAdmin()
+	}
 	r.running.Go(func() { r.report("data port", r.data.Serve(over(r.dataAt, r.safety.data))) })
 	return r, nil
 }
 
 // listen takes both ports before anything else starts, so that a port in use is the first and only thing said.
 func (r *router) listen() (err error) {
-	if r.dataAt, err = net.Listen("tcp", r.settings().Listen); err != nil {
+	if r.dataAt, _, err = r.came.Listen(handover.Data, r.settings().Listen); err != nil {
 		return fmt.Errorf("the data port cannot be opened (setting listen, flag --listen): %w", err)
 	}
 	if r.settings().Admin == "" {
 		return nil
 	}
-	if r.adminAt, err = net.Listen("tcp", r.settings().Admin); err != nil {
+	if r.adminAt, _, err = r.came.Listen(handover.Admin, r.settings().Admin); err != nil {
 		r.dataAt.Close()
 		return fmt.Errorf("the admin port cannot be opened (setting admin, flag --admin): %w", err)
 	}
@@ -169,22 +193,31 @@ func (r *router) wire() error {
 	return err
 }
 
-// serve starts the admin server and telemetry, each in a goroutine that Close waits for.
+// serve starts telemetry and, where no other process has the port, the admin server, each in a goroutine that Close waits for.
 func (r *router) serve() {
 	r.base, r.cut = context.WithCancelCause(context.Background())
 	quiet := slog.NewLogLogger(r.log.Handler(), slog.LevelDebug)
 	r.data = downstream.New(downstream.Options{Handler: r.proxy, Listed: true, Context: r.base, Log: r.log, BodyBytesMax: int64(r.settings().BodyBytesMax), ConnectionsMax: connectionsMax(workersExpected(*r.settings()))})
 	if r.adminAt != nil {
 		r.admin = &http.Server{Handler: r.guarded, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 3 * time.Minute, ErrorLog: quiet}
-		r.running.Go(func() { r.report("admin port", r.admin.Serve(over(r.adminAt, r.safety.admin))) })
+	}
+	if r.came.From() == 0 {
+		r.serveAdmin()
 	}
 	r.asking, r.stopAsk = context.WithCancel(context.Background())
+	r.finding, r.stopFind = context.WithCancel(r.asking)
 	r.running.Go(func() { r.report("files", r.safety.files.Run(r.asking)) })
 	r.running.Go(func() { r.report("telemetry", r.telemetry.Run(r.asking)) })
 	r.running.Go(func() { r.keepSpent(r.asking) })
 	r.running.Go(func() { r.keepSeries(r.asking) })
 	r.running.Go(func() { r.keepLearned(r.asking) })
 	r.running.Go(func() { r.watchReturns(r.asking) })
+}
+
+func (r *router) serveAdmin() {
+	if r.admin != nil {
+		r.running.Go(func() { r.report("admin port", r.admin.Serve(over(r.adminAt, r.safety.admin))) })
+	}
 }
 
 func (r *router) report(part string, err error) {
@@ -230,6 +263,7 @@ func (r *router) Drain(ctx context.Context, limit time.Duration) int {
 // Close stops everything at once and waits until it has stopped.
 func (r *router) Close() {
 	r.stopOnce.Do(func() {
+		r.succession.stop()
 		r.proxy.StartDrain()
 		r.cut(proxy.ErrDrainLimit)
 		r.data.Close()
@@ -237,6 +271,7 @@ func (r *router) Close() {
 			r.admin.Close()
 		}
 		r.stopAsk()
+		r.came.Close()
 		r.gate.Close()
 		r.running.Wait()
 		if _, err := r.writeSpent(""); err != nil {
@@ -245,6 +280,7 @@ func (r *router) Close() {
 		if err := r.writeLearned(); err != nil {
 			r.log.Warn("what was learned of engines could not be kept: the next start learns anew", "error", err)
 		}
+		r.leaveLegacy()
 		r.exact.Close()
 		r.closeFiles()
 	})

@@ -5,15 +5,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/handover"
 	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/telemetry"
 )
@@ -36,7 +34,11 @@ A worker gets no more requests at once than keep it busy: its batch slots and a 
 in_flight_max where that is set. When all workers have so much, requests wait here, in the order in which they deserve to go (setting
 queue), and are refused with a reason and a time to come again where the queue is full. Without the queue they wait in the engines.
 
-SIGTERM or Ctrl-C: /readyz fails at once, running answers finish within --drain-timeout; a second signal stops at once.
+SIGTERM or Ctrl-C: /readyz fails at once, running answers finish within --drain-timeout; a second signal stops at once. With drain_delay requests
+are still taken for so long after SIGTERM, until a load balancer has noticed.
+SIGUSR2 or warmpath upgrade: a new process of the program as it is now on disk takes the ports over, and this one ends with its last answer; no
+connection is refused in between (docs/OPERATIONS.md). Sockets of systemd are served in place of --listen and --admin (LISTEN_FDS), and systemd is
+told how the process stands (NOTIFY_SOCKET).
 SIGHUP, warmpath reload or, with watch_config, the file itself: the configuration is read again, flags included, and is in force whole or
 not at all (docs/RELOAD.md). Answers under way go on, and workers that stay keep what is known of them. Files of tenants, certificates and tokens are taken up by themselves when they change.`
 
@@ -69,7 +71,16 @@ func serveCommand() *cobra.Command {
 	d := config.Default()
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Route requests to inference engines", Long: serveLong, Example: serveExample, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			came, err := handover.Inherit()
+			if err != nil {
+				return err
+			}
+			defer func() {
+				if err != nil {
+					came.Failed(err)
+				}
+			}()
 			cfg, err := f.config(cmd)
 			if err != nil {
 				return err
@@ -78,7 +89,7 @@ func serveCommand() *cobra.Command {
 			if f.file != "" {
 				again = func() (config.Config, error) { return f.config(cmd) }
 			}
-			return runServe(cmd.OutOrStdout(), cmd.ErrOrStderr(), cfg, f.file, again)
+			return runServe(atStart, came, cmd.OutOrStdout(), cmd.ErrOrStderr(), cfg, f.file, again)
 		},
 	}
 	flags := cmd.Flags()
@@ -161,54 +172,6 @@ func (f *serveFlags) config(cmd *cobra.Command) (config.Config, error) {
 	return cfg, cfg.Validate()
 }
 
-// runServe serves until a signal, then drains. again reads the configuration's file again; nil: there is none.
-func runServe(stdout, stderr io.Writer, cfg config.Config, file string, again func() (config.Config, error)) error {
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
-	log := newLogger(stderr, cfg)
-	found := len(cfg.Workers) == 0 && !cfg.Discovery.Any()
-	if found {
-		var err error
-		if cfg.Workers, err = findLocal(stderr); err != nil {
-			return err
-		}
-	}
-	r, err := startRouter(cfg, log)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	r.canReload(file, found, again)
-	fmt.Fprintf(stdout, "serving on %s/v1 (policy %s, %s)\n", r.DataURL(), cfg.Policy, whoIsThere(cfg))
-	if r.AdminURL() != "" {
-		fmt.Fprintf(stdout, "admin on %s (/metrics, /state)\n", r.AdminURL())
-	}
-	log.Info("stopping: no new requests, running ones go on", "signal", untilStopped(signals, r).String(), "running", r.proxy.Running(), "limit", r.settings().DrainTimeout)
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	stop := make(chan struct{})
-	defer close(stop)
-	go func() {
-		for {
-			select {
-			case s := <-signals:
-				if s != syscall.SIGHUP {
-					log.Warn("second signal: stopping at once", "signal", s.String())
-					cancel()
-					return
-				}
-			case <-stop:
-				return
-			}
-		}
-	}()
-	if cut := r.Drain(ctx, r.settings().DrainTimeout); cut > 0 {
-		log.Warn("requests cut off at the end of the drain", "requests", cut)
-	}
-	return nil
-}
-
 // whoIsThere is where workers come from, in words.
 func whoIsThere(cfg config.Config) string {
 	text := counted(len(cfg.Workers), "worker")
@@ -219,17 +182,6 @@ func whoIsThere(cfg config.Config) string {
 		text += ", those that register themselves"
 	}
 	return text
-}
-
-// untilStopped waits for a signal to stop. SIGHUP is the wish to read the configuration again.
-func untilStopped(signals <-chan os.Signal, r *router) os.Signal {
-	for {
-		s := <-signals
-		if s != syscall.SIGHUP {
-			return s
-		}
-		_, _ = r.reload("SIGHUP", false) // the log tells
-	}
 }
 
 // counted is "1 worker" or "2 workers".
@@ -244,8 +196,8 @@ func counted(n int, noun string) string {
 const localProbeMax = time.Second
 
 // findLocal looks for engines on this machine, for a start without any setting.
-func findLocal(stderr io.Writer) ([]config.Worker, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), localProbeMax)
+func findLocal(ctx context.Context, stderr io.Writer) ([]config.Worker, error) {
+	ctx, cancel := context.WithTimeout(ctx, localProbeMax)
 	defer cancel()
 	var workers []config.Worker
 	for _, found := range telemetry.Probe(ctx, telemetry.LoopbackURLs()) {

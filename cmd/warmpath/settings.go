@@ -49,7 +49,7 @@ func (r *router) proxyOptions(c config.Config) proxy.Options {
 	o.SpoolBytes, o.SpoolDir, o.CORS = int64(c.BodySpoolBytes), c.BodySpoolDir, intake.CORS{Origins: c.CORS.Origins}
 	o.ConnectTimeout, o.HeaderTimeout, o.IdleGap = c.Timeouts.Connect, c.Timeouts.Header, c.Timeouts.IdleGap
 	o.ClientTimeout, o.BodiesBytesMax = c.Timeouts.Client, int64(c.BodiesBytesMax)
-	o.Salt = r.salts(c)
+	o.Salt, o.Unready = r.salts(c), r.leaving.Load
 	o.Prices, o.EnginePriority, o.TellPosition = models.PricesOf(c.ModelOptions()), c.Queue.EnginePriority, c.Queue.TellPosition
 	return o
 }

@@ -35,6 +35,10 @@ func (r *router) ownName() string {
 
 // restoreSpent takes back what was spent today before the restart. What cannot be read counts as nothing spent, and is told.
 func (r *router) restoreSpent() {
+	if r.came.From() != 0 { // the process before says how it is, which is newer than the file
+		r.desk.Restore(time.Now(), r.inherited.Spent)
+		return
+	}
 	file, err := r.spentFile()
 	if err != nil || r.settings().Tenants.File == "" {
 		return // keepSpent says so, once there is something to keep
@@ -75,7 +79,7 @@ func (r *router) keepSpent(ctx context.Context) error {
 // writeSpent writes it unless it is what was written last, and returns what is in the file now.
 func (r *router) writeSpent(last string) (string, error) {
 	spent, some := r.desk.Spent(time.Now())
-	if !some {
+	if !some || r.succession.silent.Load() {
 		return last, nil
 	}
 	text, err := json.Marshal(spent)

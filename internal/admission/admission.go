@@ -278,11 +278,14 @@ func (d *Desk) Spent(now time.Time) (tenant.Spent, bool) {
 	return s, len(s.Money) > 0
 }
 
-// Restore takes back what Spent told. It is called before the first request.
+// Restore adds what Spent told, of this process's life before or of another's.
 func (d *Desk) Restore(now time.Time, s tenant.Spent) {
-	if d.book != nil {
-		d.book.Restore(now, s)
+	if d.book == nil {
+		return
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.book.Restore(now, s)
 }
 
 // Means are what a request's model is chosen by besides the request: the least tier that its tenant wants, and the money that it has left

@@ -48,6 +48,8 @@ type Config struct {
 	WorkerTLS      certs.WorkerFiles `yaml:"worker_tls" change:"restart" doc:"How https workers are reached that have no tls of their own."`
 	Isolate        string            `yaml:"isolate" change:"restart" enum:"none,tenant" doc:"tenant: tenants share no cached prefixes, so that none can tell from how fast an answer begins what another has asked (docs/SECURITY.md). Each gets a cache salt of its own, here and in engines that know one. It costs the hits that they would have had on each other's prompts."`
 	Policy         string            `yaml:"policy" enum:"affinity-filter,least-prefill,least-requests,least-tokens,linear,linear-tuned,multiply,power-of-two,random,round-robin,session-hash,threshold,warm-cost,weighted" doc:"How a worker is chosen."`
+	DrainDelay     time.Duration     `yaml:"drain_delay" doc:"How long after SIGTERM requests are still taken while /readyz fails already, so that a load balancer has noticed before any is refused: its checks' interval times the failures that it waits for, and a little. 0: not at all."`
+	HandoverTime   time.Duration     `yaml:"handover_timeout" min:"1s" doc:"How long a successor (SIGUSR2, warmpath upgrade) may take until it can serve. After it the router serves on by itself."`
 	DrainTimeout   time.Duration     `yaml:"drain_timeout" doc:"How long running requests may go on after SIGTERM before they are cancelled."`
 	Timeouts       Timeouts          `yaml:"timeouts" doc:"Waiting for workers and clients. There is no total timeout: it would cut healthy long streams."`
 	BodyBytesMax   Bytes             `yaml:"body_bytes_max" doc:"Largest request body; beyond it the answer is 413."`
@@ -177,6 +179,7 @@ func Default() Config {
 		Isolate:        IsolateNone,
 		Policy:         sched.DefaultPolicy,
 		DrainTimeout:   30 * time.Second,
+		HandoverTime:   time.Minute,
 		StateMaxAge:    15 * time.Minute,
 		Timeouts:       Timeouts{Connect: 2 * time.Second, IdleGap: 5 * time.Minute, Client: time.Minute},
 		BodyBytesMax:   64 << 20,

@@ -59,6 +59,8 @@ workers:
   - http://front/gpu/3/
 policy: least-tokens
 drain_timeout: 1m30s
+drain_delay: 5s
+handover_timeout: 2m
 timeouts: {connect: 1s, header: 0, idle_gap: "${env.GAP}", client: 90s}
 body_bytes_max: 1GiB
 bodies_bytes_max: 3GiB
@@ -108,12 +110,10 @@ func TestEverySettingArrives(t *testing.T) {
 			{URL: "http://[::1]:9000", ID: "[::1]:9000"},
 			{URL: "http://front/gpu/3", ID: "front-gpu-3"},
 		},
-		Isolate: IsolateNone, Policy: "least-tokens", DrainTimeout: 90 * time.Second,
-		Timeouts:       Timeouts{Connect: time.Second, IdleGap: 7 * time.Minute, Client: 90 * time.Second},
+		Isolate: IsolateNone, Policy: "least-tokens", DrainTimeout: 90 * time.Second, DrainDelay: 5 * time.Second, HandoverTime: 2 * time.Minute, Timeouts: Timeouts{Connect: time.Second, IdleGap: 7 * time.Minute, Client: 90 * time.Second},
 		BodiesBytesMax: 3 << 30, BodySpoolBytes: 1 << 20, BodySpoolDir: "/var/tmp", CORS: CORS{Origins: []string{"https://chat.example.com", "http://localhost:3000"}},
 		BodyBytesMax: 1 << 30, InFlightMax: 12, ExplainHeaders: true, AccessLog: true, LogLevel: "debug", LogFormat: "json",
-		DecisionLog:   DecisionLog{File: "a${b}.jsonl", BytesMax: 1 << 20, FilesMax: 2},
-		IndexBytesMax: 10e6,
+		DecisionLog: DecisionLog{File: "a${b}.jsonl", BytesMax: 1 << 20, FilesMax: 2}, IndexBytesMax: 10e6,
 		Queue: Queue{Classes: []Class{{Name: "a", Order: "fcfs", WaitMax: time.Minute, Ceiling: 0.5, ShedFrom: 0.25}, {Name: "b", Order: "shortest", WaitMax: 10 * time.Minute, Ceiling: 0.5, ShedFrom: 1}}, Class: "b", BodyPriority: "refuse", EnginePriority: true, TellPosition: 5 * time.Second, RequestsMax: 5, BytesMax: 1 << 20, WorkMax: time.Minute,
 			TenantRoom: 2, Ahead: time.Second, SizeMultiple: 3, AgeAfter: time.Second, AgedShare: 0.1, Depth: 2 * time.Second, Reserve: 0.5, Hold: 3 * time.Second, PreemptedMax: 2, Heavy: Heavy{4, 5, 0.5, 2, 0}},
 		Tenants:   Tenants{File: "/etc/tenants.yaml"},

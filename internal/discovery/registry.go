@@ -85,6 +85,23 @@ func (r *Registry) Leave(id string) bool {
 	return known
 }
 
+// Beat is an engine's word as it stands.
+type Beat struct {
+	Worker Worker
+	Every  time.Duration
+}
+
+// Beats are those that are there, in order of their ids, to be told to another Registry.
+func (r *Registry) Beats() (all []Beat) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.entries {
+		all = append(all, Beat{e.worker, e.every})
+	}
+	slices.SortFunc(all, func(a, b Beat) int { return strings.Compare(a.Worker.ID, b.Worker.ID) })
+	return all
+}
+
 // tell is called with mu held.
 func (r *Registry) tell() {
 	select {

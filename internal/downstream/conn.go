@@ -246,7 +246,7 @@ func (c *conn) rest() bool {
 		c.release()
 	}
 	c.arm()
-	if !c.s.lasting.Load() && c.served && c.r == c.w {
+	if c.s.ending.Load() && c.served && c.r == c.w {
 		c.ended = true // EndKeepAlives may have looked before idle was set
 	}
 	// After arm: the end comes first and then its deadline, which arm may have undone.

@@ -77,7 +77,8 @@ type Server struct {
 	handover handover
 	watcher  *socket.Watcher // nil: this system has none
 	running  sync.WaitGroup
-	lasting  atomic.Bool // connections are kept between requests
+	lasting  atomic.Bool // connections are kept between requests, and clients are told so
+	ending   atomic.Bool // those that wait for another request are closed
 
 	elsewhere atomic.Int64 // connections that net/http serves
 
@@ -86,24 +87,26 @@ type Server struct {
 	conns    map[*conn]struct{}
 	waiting  map[net.Conn]time.Time // those of net/http that wait for their next request, and since when
 	closed   bool
+	retired  bool // the listener is closed, and connections go on
 }
 
 // New makes a server.
 func New(o Options) *Server {
 	o = o.withDefaults()
 	s := &Server{o: o, conns: map[*conn]struct{}{}, waiting: map[net.Conn]time.Time{}, handover: handover{conns: make(chan net.Conn), done: make(chan struct{})}}
-	s.standard = &http.Server{Handler: chunksLast(o.Handler), ReadHeaderTimeout: o.HeadTimeout, IdleTimeout: o.IdleTimeout, MaxHeaderBytes: o.HeadBytesMax,
+	s.standard = &http.Server{Handler: s.lastOnes(o.Handler), ReadHeaderTimeout: o.HeadTimeout, IdleTimeout: o.IdleTimeout, MaxHeaderBytes: o.HeadBytesMax,
 		ConnState:   s.counted,
 		BaseContext: func(net.Listener) context.Context { return o.Context }, ErrorLog: quiet(o.Log)}
 	s.lasting.Store(true)
 	return s
 }
 
-// chunksLast has a connection end with a request whose body comes in chunks. One that tells a length besides may hide another request behind
-// its last chunk; RFC 9112 (6.1) wants it to be the last one, and net/http, which drops the length unseen, would go on with what is hidden.
-func chunksLast(h http.Handler) http.Handler {
+// lastOnes has a connection at net/http end with its last request: any from Part on, and one whose body comes in chunks. One that tells a
+// length besides may hide another request behind its last chunk; RFC 9112 (6.1) wants it to be the last one, and net/http, which drops the
+// length unseen, would go on with what is hidden.
+func (s *Server) lastOnes(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if len(r.TransferEncoding) > 0 {
+		if len(r.TransferEncoding) > 0 || !s.lasting.Load() {
 			w.Header().Set("Connection", "close")
 		}
 		h.ServeHTTP(w, r)
@@ -135,7 +138,7 @@ func (s *Server) Serve(l net.Listener) error {
 		s.awaitRoom()
 		nc, err := l.Accept()
 		if err != nil {
-			if s.isClosed() {
+			if s.isOver() {
 				return http.ErrServerClosed
 			}
 			if temporary(err) {
@@ -184,16 +187,40 @@ func (s *Server) forget(c *conn) {
 	s.mu.Unlock()
 }
 
-func (s *Server) isClosed() bool {
+// isOver says whether no more connections are taken.
+func (s *Server) isOver() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.closed
+	return s.closed || s.retired
+}
+
+// Part has each answer from now on be the last one of its connection, and says so in its head. Nothing is closed: who is about to ask is still
+// answered, and asks elsewhere then.
+func (s *Server) Part() { s.lasting.Store(false) }
+
+// Retire takes no more connections, because somebody else listens on the same socket now, and parts with those that there are.
+func (s *Server) Retire() {
+	s.Part()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.retired = true
+	if s.listener != nil {
+		s.listener.Close()
+	}
+}
+
+// Connections is how many there are.
+func (s *Server) Connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.crowd()
 }
 
 // EndKeepAlives closes connections that wait for another request, and every other one after its answer. A new one still gets its first
 // answer: its request is on the way, and a client that is cut off instead cannot tell a router that stops from one that broke.
 func (s *Server) EndKeepAlives() {
-	s.lasting.Store(false)
+	s.Part()
+	s.ending.Store(true)
 	s.standard.SetKeepAlivesEnabled(false)
 	s.mu.Lock()
 	defer s.mu.Unlock()

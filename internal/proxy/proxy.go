@@ -41,26 +41,26 @@ import (
 
 // Options are the data plane's settings; DefaultOptions has their defaults.
 type Options struct {
-	BodyBytesMax   int64         // a longer request body is 413
-	ReplyScanMax   int           // bytes of a whole (not streamed) reply that are kept to read its usage; longer ones are not metered
-	RetriesMax     int           // other workers tried after the first
-	ConnectTimeout time.Duration // to a worker
-	HeaderTimeout  time.Duration // until a worker's response headers; 0 = none, prefill is silent
-	IdleGap        time.Duration // between two pieces of a worker's answer; 0 = none
-	ClientTimeout  time.Duration // of a client that stops sending its body or reading its answer; 0 = none
-	BodiesBytesMax int64         // all request bodies in memory together; beyond it the answer is 503; 0 = no limit
-	InjectUsage    bool          // ask engines for the usage of streams, and withhold the event the client did not ask for
-	ExplainHeaders bool          // answer with X-Warmpath-Decision; tells clients what others have cached
-	ResponseIDsMax int           // responses and conversations whose worker is remembered
-	SessionsByUser bool          // take `user` and metadata.user_id as a session hint when nothing better is there
-	SpoolBytes     int64         // a form or raw body beyond it waits in a file; 0: never
-	SpoolDir       string        // where; "" is the system's folder for temporary files
-	CORS           intake.CORS   // pages of other origins that may use the data port
-	Prices         models.Prices // what tenants' requests cost
-	EnginePriority bool          // tell engines that heed one the class as a priority
-	TellPosition   time.Duration // how often clients that wait for a stream are told how they stand; 0: never
-
-	Salt func(tenant, own string) string // of a tenant's prompts, the client's own, "" none, in it; nil: tenants share caches
+	BodyBytesMax   int64                           // a longer request body is 413
+	ReplyScanMax   int                             // bytes of a whole (not streamed) reply that are kept to read its usage; longer ones are not metered
+	RetriesMax     int                             // other workers tried after the first
+	ConnectTimeout time.Duration                   // to a worker
+	HeaderTimeout  time.Duration                   // until a worker's response headers; 0 = none, prefill is silent
+	IdleGap        time.Duration                   // between two pieces of a worker's answer; 0 = none
+	ClientTimeout  time.Duration                   // of a client that stops sending its body or reading its answer; 0 = none
+	BodiesBytesMax int64                           // all request bodies in memory together; beyond it the answer is 503; 0 = no limit
+	InjectUsage    bool                            // ask engines for the usage of streams, and withhold the event the client did not ask for
+	ExplainHeaders bool                            // answer with X-Warmpath-Decision; tells clients what others have cached
+	ResponseIDsMax int                             // responses and conversations whose worker is remembered
+	SessionsByUser bool                            // take `user` and metadata.user_id as a session hint when nothing better is there
+	SpoolBytes     int64                           // a form or raw body beyond it waits in a file; 0: never
+	SpoolDir       string                          // where; "" is the system's folder for temporary files
+	CORS           intake.CORS                     // pages of other origins that may use the data port
+	Prices         models.Prices                   // what tenants' requests cost
+	EnginePriority bool                            // tell engines that heed one the class as a priority
+	TellPosition   time.Duration                   // how often clients that wait for a stream are told how they stand; 0: never
+	Unready        func() bool                     // whether /readyz fails though requests are taken; nil: never
+	Salt           func(tenant, own string) string // of a tenant's prompts, the client's own, "" none, in it; nil: tenants share caches
 }
 
 // DefaultOptions returns the settings of a router that was given none.
@@ -272,7 +272,7 @@ func (x *exchange) fail(f *failure) {
 
 func (p *Proxy) serveReady(w http.ResponseWriter) {
 	switch {
-	case p.drain.Load():
+	case p.drain.Load() || p.o.Load().Unready != nil && p.o.Load().Unready():
 		writeText(w, http.StatusServiceUnavailable, "draining\n")
 	case !p.gate.Ready():
 		writeText(w, http.StatusServiceUnavailable, "no worker is usable\n")

@@ -145,6 +145,9 @@ func (r *Roster[S]) Dismiss(id string) bool {
 	return m != nil
 }
 
+// Dismissed are the ids of those that were taken out by hand and that a source still names, in order.
+func (r *Roster[S]) Dismissed() []string { return slices.Sorted(maps.Keys(r.dismissed)) }
+
 // Recall ends a dismissal.
 func (r *Roster[S]) Recall(id string) { delete(r.dismissed, id) }
 

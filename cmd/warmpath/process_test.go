@@ -1,0 +1,187 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// process is `warmpath serve` as a process of its own.
+type process struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	dir   string // with its configuration, warmpath.yaml
+	data  string // http://address
+	admin string
+	out   *os.File // of it and of its successors, whose end Wait would wait for if it were a pipe
+	ended chan struct{}
+}
+
+// startProcess runs serve on a configuration file: addresses, a state folder and the lines that are given. prepare may change the command.
+func startProcess(t *testing.T, lines string, prepare func(*exec.Cmd)) *process {
+	t.Helper()
+	data, admin := freeAddress(t), freeAddress(t)
+	p := &process{t: t, dir: t.TempDir(), data: "http://" + data, admin: "http://" + admin, ended: make(chan struct{})}
+	p.write(fmt.Sprintf("listen: %s\nadmin: %s\nstate_dir: %s\ntelemetry: {interval: 100ms, timeout: 300ms, stale_after: 500ms}\n%s", data, admin, p.dir, lines))
+	p.cmd = exec.Command("warmpath", "serve", "--config", p.file())
+	var err error
+	if p.out, err = os.Create(filepath.Join(p.dir, "log")); err != nil {
+		t.Fatal(err)
+	}
+	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
+	if prepare != nil {
+		prepare(p.cmd)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { p.cmd.Wait(); close(p.ended) }()
+	t.Cleanup(func() {
+		p.cmd.Process.Kill()
+		<-p.ended
+		if t.Failed() {
+			t.Logf("log of the process:\n%s", p.log())
+		}
+		p.out.Close()
+	})
+	return p
+}
+
+func (p *process) file() string { return filepath.Join(p.dir, "warmpath.yaml") }
+
+func (p *process) log() string {
+	text, err := os.ReadFile(p.out.Name())
+	if err != nil {
+		p.t.Error(err)
+	}
+	return string(text)
+}
+
+func (p *process) write(text string) {
+	if err := os.WriteFile(p.file(), []byte(text), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// ready waits until it can serve.
+func (p *process) ready() {
+	p.t.Helper()
+	eventually(p.t, "the process to be ready", func() bool { return read(http.Get(p.data+"/readyz")).status == http.StatusOK })
+	http.DefaultClient.CloseIdleConnections() // it would wait for them at its end
+}
+
+// upgrade has a successor take over; it is ended with the test.
+func (p *process) upgrade() (upgradeReport, error) {
+	a := adminFlags{url: p.admin}
+	var report upgradeReport
+	err := a.call(context.Background(), http.MethodPost, "/upgrade", &report)
+	if err == nil {
+		p.t.Cleanup(func() { syscall.Kill(report.PID, syscall.SIGKILL) })
+	}
+	return report, err
+}
+
+// crowdOf is clients that ask all the time, on connections that are kept: short requests, and streams of several seconds.
+type crowdOf struct {
+	requests, failed, cut atomic.Int64
+	first                 atomic.Pointer[string] // failure
+	stop                  context.CancelFunc
+	running               sync.WaitGroup
+}
+
+func (c *crowdOf) fail(n *atomic.Int64, text string) {
+	n.Add(1)
+	c.first.CompareAndSwap(nil, &text)
+}
+
+// ask starts clients against a data port.
+func ask(t *testing.T, url string, short, streams int) *crowdOf {
+	ctx, stop := context.WithCancel(context.Background())
+	c := &crowdOf{stop: stop}
+	client := func(body string, one func(*http.Client, string)) {
+		c.running.Go(func() {
+			tr := &http.Transport{}
+			defer tr.CloseIdleConnections()
+			for ctx.Err() == nil {
+				one(&http.Client{Transport: tr}, body)
+			}
+		})
+	}
+	post := func(h *http.Client, body string) (*http.Response, error) {
+		c.requests.Add(1)
+		return h.Post(url+"/v1/chat/completions", "application/json", io.NopCloser(strings.NewReader(body))) // not one that package http could send again
+	}
+	for i := range short {
+		client(chat(fmt.Sprintf("short %d", i), false), func(h *http.Client, body string) {
+			if r := read(post(h, body)); r.err != nil || r.status != http.StatusOK || !strings.Contains(r.body, "hello") {
+				c.fail(&c.failed, fmt.Sprintf("%d %s %v", r.status, r.body, r.err))
+			}
+		})
+	}
+	for i := range streams {
+		client(chat(fmt.Sprintf("long %d", i), true), func(h *http.Client, body string) {
+			resp, err := post(h, body)
+			if err != nil {
+				c.fail(&c.failed, err.Error())
+				return
+			}
+			defer resp.Body.Close()
+			if text, err := io.ReadAll(bufio.NewReader(resp.Body)); err != nil || !strings.HasSuffix(string(text), "data: [DONE]\n\n") || resp.StatusCode != http.StatusOK {
+				c.fail(&c.cut, fmt.Sprintf("%d, %d bytes: %v", resp.StatusCode, len(text), err))
+			}
+		})
+	}
+	t.Cleanup(c.end)
+	return c
+}
+
+func (c *crowdOf) end() {
+	c.stop()
+	c.running.Wait()
+}
+
+// whole says that nothing failed and nothing was cut.
+func (c *crowdOf) whole(t *testing.T) {
+	t.Helper()
+	c.end()
+	t.Logf("requests %d, failed %d, cut %d", c.requests.Load(), c.failed.Load(), c.cut.Load())
+	if c.failed.Load()+c.cut.Load() > 0 {
+		t.Errorf("the first: %s", *c.first.Load())
+	}
+}
+
+// asTheyCome answers short requests at once and streams over some seconds.
+func asTheyCome(c *call) {
+	if !c.wantsStream() {
+		c.good("hello", "world")
+		return
+	}
+	c.events()
+	for range 15 {
+		c.send(deltaOf("word"))
+		if !c.wait(100 * time.Millisecond) {
+			return
+		}
+	}
+	c.send("data: [DONE]\n\n")
+}
+
+func workersOf(workers ...*worker) string {
+	var out strings.Builder
+	out.WriteString("workers:\n")
+	for _, w := range workers {
+		fmt.Fprintf(&out, "  - %s\n", w.url)
+	}
+	return out.String()
+}
