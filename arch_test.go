@@ -61,7 +61,9 @@ var rooms = map[string][]string{
 	"prompt":     {"llmapi", "prefix", "tokenizer"},
 	"sched":      {"fleet", "prefix", "cost", "llmapi", "room"},
 	"engine":     {"cost", "llmapi", "prompt", "prefix", "metrics", "dialog"},
-	"facts":      {"forecast", "choice", "gate", "llmapi", "outcome", "prefix", "sched"},
+	"facts":      {"forecast", "choice", "gate", "llmapi", "outcome", "prefix", "sched", "trace"},
+	"trace":      {"header", "intake"},
+	"otlp":       {"facts", "fleet", "llmapi", "outcome", "trace", "go.opentelemetry.io/", "google.golang.org/grpc"},
 	"line":       {"flow", "sched", "fleet", "heavy"},
 	"forecast":   {"cost", "llmapi", "sched", "sketch"},
 	"usher":      {"forecast", "line", "pools", "sched", "cost", "fleet", "llmapi"},
@@ -97,6 +99,8 @@ var rooms = map[string][]string{
 	"report":     {"sweep", "sim", "bounds", "lineup"},
 	"contest":    {"sweep", "sim", "lineup", "traces", "sched"},
 	"reckoning":  {"forecast", "lineup", "sim", "traces"},
+	"ghost":      {"prefix", "sched"},
+	"reenact":    {"ghost", "lineup", "prefix", "sim", "traces"},
 	"crowd":      {"sim", "lineup", "traces", "flow", "pools", "heavy"},
 	"filewatch":  {},
 	"memory":     {},
@@ -121,7 +125,7 @@ var rooms = map[string][]string{
 }
 
 // pure are the rooms and files that decide: no goroutine, socket, clock or global random source.
-var pure = []string{"internal/fleet/", "internal/outlier/", "internal/llmapi/", "internal/jsontext/", "internal/dialog/", "internal/prompt/", "internal/words/", "internal/joins/", "internal/tokenizer/", "internal/pyvalue/", "internal/jinjalex/", "internal/jinjalib/", "internal/jinja/", "internal/template/", "internal/chat/", "internal/prefix/", "internal/kvindex/", "internal/cost/", "internal/keep/", "internal/sched/", "internal/engine/step.go", "internal/engine/stretch.go", "internal/engine/blocks.go", "internal/engine/tier.go", "internal/kvevent/", "internal/truth/", "internal/pools/", "internal/models/", "internal/flow/", "internal/line/", "internal/heavy/", "internal/room/", "internal/forecast/", "internal/usher/", "internal/evict/", "internal/sketch/", "internal/tenant/", "internal/bill/", "internal/roster/", "internal/delta/", "internal/series/"}
+var pure = []string{"internal/fleet/", "internal/outlier/", "internal/llmapi/", "internal/jsontext/", "internal/dialog/", "internal/prompt/", "internal/words/", "internal/joins/", "internal/tokenizer/", "internal/pyvalue/", "internal/jinjalex/", "internal/jinjalib/", "internal/jinja/", "internal/template/", "internal/chat/", "internal/prefix/", "internal/kvindex/", "internal/cost/", "internal/keep/", "internal/sched/", "internal/engine/step.go", "internal/engine/stretch.go", "internal/engine/blocks.go", "internal/engine/tier.go", "internal/kvevent/", "internal/truth/", "internal/pools/", "internal/models/", "internal/flow/", "internal/line/", "internal/heavy/", "internal/room/", "internal/forecast/", "internal/usher/", "internal/evict/", "internal/sketch/", "internal/tenant/", "internal/bill/", "internal/roster/", "internal/delta/", "internal/series/", "internal/ghost/"}
 
 // impure are the imports that pure code may not have, and impureCalls the functions of packages it may otherwise use.
 var (

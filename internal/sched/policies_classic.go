@@ -7,8 +7,8 @@ import (
 
 // Rules that know requests and sessions, but neither tokens nor caches.
 
-// boundedLoad is how far above the mean a worker's requests in flight may lie before session-hash passes to the next one.
-const boundedLoad = 1.25
+// BoundedLoad is how far above the mean a worker's requests in flight may lie before session-hash passes to the next one.
+const BoundedLoad = 1.25
 
 // roundRobin takes the worker that was chosen longest ago, so that workers that come, go or serve other models keep their turn.
 func roundRobin(s *Scheduler, req *Request) (int, string) {
@@ -46,7 +46,7 @@ func powerOfTwo(s *Scheduler, req *Request) (int, string) {
 }
 
 // sessionHash takes the session's owner by rendezvous hashing (Thaler, Ravishankar 1996): workers that come or go move only their own
-// sessions. An owner that would have more than boundedLoad times the mean in flight passes to the next (Mirrokni et al. 2018).
+// sessions. An owner that would have more than BoundedLoad times the mean in flight passes to the next (Mirrokni et al. 2018).
 func sessionHash(s *Scheduler, req *Request) (int, string) {
 	if req.SessionKey == 0 {
 		return random(s, req)
@@ -58,8 +58,8 @@ func sessionHash(s *Scheduler, req *Request) (int, string) {
 			total += s.cands[i].load.InFlight
 		}
 	}
-	most := int(math.Ceil(boundedLoad * float64(total) / float64(left)))
-	owner := s.least(nil, func(c *candidate) float64 { return ownership(req.SessionKey, s.slot(c.worker).idHash) }, 0, 0)
+	most := int(math.Ceil(BoundedLoad * float64(total) / float64(left)))
+	owner := s.least(nil, func(c *candidate) float64 { return Ownership(req.SessionKey, s.slot(c.worker).idHash) }, 0, 0)
 	if s.cands[owner].load.InFlight < most {
 		return owner, reasonSession
 	}
@@ -72,15 +72,15 @@ func sessionHash(s *Scheduler, req *Request) (int, string) {
 	return next, reasonPassed
 }
 
-// ownership orders workers for a session: uniform in 0..1.
-func ownership(session, idHash uint64) float64 {
+// Ownership orders workers for a session: uniform in 0..1.
+func Ownership(session, idHash uint64) float64 {
 	hi, lo := bits.Mul64(session^0x9e3779b97f4a7c15, idHash|1)
 	hi, lo = bits.Mul64(hi^lo^idHash, 0xd6e8feb86659fd93)
 	return float64((hi^lo)>>11) / (1 << 53)
 }
 
-// hashID is FNV-1a: sessions must not move when a router restarts, or between replicas.
-func hashID(id string) uint64 {
+// HashID is FNV-1a: sessions must not move when a router restarts, or between replicas.
+func HashID(id string) uint64 {
 	h := uint64(0xcbf29ce484222325)
 	for i := 0; i < len(id); i++ {
 		h = (h ^ uint64(id[i])) * 0x100000001b3

@@ -278,7 +278,7 @@ func (s *Scheduler) slot(w *fleet.Worker) *slot {
 	}
 	l := &s.slots[w.Slot]
 	if l.worker != w {
-		*l = slot{worker: w, idHash: hashID(w.ID)}
+		*l = slot{worker: w, idHash: HashID(w.ID)}
 	}
 	return l
 }
