@@ -21,7 +21,7 @@ const adminBodyBytesMax = 64 << 10
 
 // adminHandler serves what operators need. It is on a port of its own: nothing of it is reachable for clients. A web page that an
 // operator happens to look at cannot change anything: browsers say where a request comes from, and others' are refused.
-func (r *router) adminHandler() http.Handler {
+func (r *router) adminHandler() (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", r.metrics.Handler())
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
@@ -56,7 +56,7 @@ func (r *router) adminHandler() http.Handler {
 		}
 		refuse(w, http.StatusNotFound, "no such admin path: "+q.URL.Path+"; there are GET /metrics, /state, /workers, /workers/{id}, /policy, /config, /healthz, /series, /decisions, /decisions/{id}, POST /workers, POST /workers/{id}/drain and /undrain, DELETE /workers/{id}, POST /policy, POST /explain, POST /reload, POST /upgrade")
 	})
-	return mux
+	return mux, r.servePage(mux)
 }
 
 // adminMethods are the methods that the path of q is served with; none for a path that does not exist.

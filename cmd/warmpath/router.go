@@ -43,6 +43,7 @@ type router struct {
 	desk      *admission.Desk
 	safety    *safety
 	guarded   http.Handler // the admin port
+	checks    checks
 	choice    *choice.Desk // nil: no model stands for others
 	keyer     *prompt.Keyer
 	metrics   *metrics.Set
@@ -188,8 +189,11 @@ func (r *router) wire() error {
 	r.proxy = proxy.New(r.proxyOptions(c), r.desk, r.choice, r.gate, r.keyer, r.hooks(), r.log, time.Now)
 	r.telemetry = telemetry.New(telemetry.Options{Interval: c.Telemetry.Interval, Timeout: c.Telemetry.Timeout, StaleAfter: c.Telemetry.StaleAfter,
 		DialTLS: r.safety.certs.DialTLS, InFlight: r.gate.InFlight, OnInfo: r.onInfo, OnCounts: r.onCounts, OnRestart: r.onRestart, OnDown: r.onDown, OnFail: r.onFail, OnHealth: r.onHealth, Log: r.log})
-	var err error
-	r.guarded, err = r.guardAdmin(r.adminHandler())
+	admin, err := r.adminHandler()
+	if err != nil {
+		return err
+	}
+	r.guarded, err = r.guardAdmin(admin)
 	return err
 }
 
