@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"testing"
@@ -214,6 +215,7 @@ func TestIDX_03_AWorkerThatReturnsHasNothingOfItsOldCache(t *testing.T) {
 	if status := rt.adminCall(http.MethodDelete, "/workers/w1", "", nil); status != http.StatusOK {
 		t.Fatalf("status %d", status)
 	}
+	eventually(t, "the engine that is left to be asked for tokens", func() bool { got, _ := rt.credit(chat(long("P"), false)); return len(got) == 1 })
 	rt.wantCredit("while it is out", chat(long("P"), false), map[string]int{"w2": 0})
 	eventually(t, "its blocks to be gone", func() bool { return rt.metric("warmpath_events_index_memberships") == 0 })
 	w1.publishAt(w1.die())
@@ -223,4 +225,29 @@ func TestIDX_03_AWorkerThatReturnsHasNothingOfItsOldCache(t *testing.T) {
 	w1.awaitSubscriber()
 	rt.heard("w1", w1, kvevent.Exact)
 	rt.wantCredit("when it is back", chat(long("P"), false), map[string]int{"w1": 0, "w2": 0})
+}
+
+func TestIDX_03_WhereCachesAreAssumedNobodyInheritsARemovedWorkers(t *testing.T) {
+	workers := map[string]*worker{"w1": newWorker(t, nil), "w2": newWorker(t, nil)}
+	rt := start(t, func(c *config.Config) { c.ExplainHeaders, c.Policy = true, "affinity-filter" }, workers["w1"], workers["w2"])
+	const path = "/v1/chat/completions"
+	_, gone := rt.matched(path, chat(long("P"), false))
+	if matched, chosen := rt.matched(path, chat(long("P"), false)); chosen != gone || matched[gone] == 0 {
+		t.Fatalf("%s was chosen, and then %s; matched %v", gone, chosen, matched)
+	}
+	if status := rt.adminCall(http.MethodDelete, "/workers/"+gone, "", nil); status != http.StatusOK {
+		t.Fatalf("status %d", status)
+	}
+	seen := workers[gone].count()
+	for id, url := range map[string]string{"another": newWorker(t, nil).url, gone: workers[gone].url} { // each may get its place in the tables
+		if status := rt.adminCall(http.MethodPost, "/workers", fmt.Sprintf(`{"id":%q,"url":%q,"model":"m"}`, id, url), nil); status != http.StatusCreated {
+			t.Fatalf("status %d", status)
+		}
+		if matched, _ := rt.matched(path, chat(long("P"), false)); matched[id] != 0 {
+			t.Errorf("%s matches %v before it was sent anything", id, matched)
+		}
+	}
+	if n := workers[gone].count(); n > seen+1 {
+		t.Errorf("%d requests with the prompt went to the worker that lost it", n-seen)
+	}
 }
