@@ -238,7 +238,6 @@ func TestIDX_03_WhereCachesAreAssumedNobodyInheritsARemovedWorkers(t *testing.T)
 	if status := rt.adminCall(http.MethodDelete, "/workers/"+gone, "", nil); status != http.StatusOK {
 		t.Fatalf("status %d", status)
 	}
-	seen := workers[gone].count()
 	for id, url := range map[string]string{"another": newWorker(t, nil).url, gone: workers[gone].url} { // each may get its place in the tables
 		if status := rt.adminCall(http.MethodPost, "/workers", fmt.Sprintf(`{"id":%q,"url":%q,"model":"m"}`, id, url), nil); status != http.StatusCreated {
 			t.Fatalf("status %d", status)
@@ -246,8 +245,5 @@ func TestIDX_03_WhereCachesAreAssumedNobodyInheritsARemovedWorkers(t *testing.T)
 		if matched, _ := rt.matched(path, chat(long("P"), false)); matched[id] != 0 {
 			t.Errorf("%s matches %v before it was sent anything", id, matched)
 		}
-	}
-	if n := workers[gone].count(); n > seen+1 {
-		t.Errorf("%d requests with the prompt went to the worker that lost it", n-seen)
 	}
 }
