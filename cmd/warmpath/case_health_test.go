@@ -58,8 +58,8 @@ func TestHLT_01_ClientErrorsAreNobodysFault(t *testing.T) {
 			t.Errorf("good request %d: %d %s", i, r.status, r.body)
 		}
 	}
-	if n := rt.metric("warmpath_ejections_total"); n != 0 {
-		t.Errorf("%v ejections", n)
+	if ejections, errors := rt.metric("warmpath_ejections_total"), rt.metric("warmpath_upstream_errors_total"); ejections != 0 || errors != 0 {
+		t.Errorf("%v ejections, and %v errors count against the workers", ejections, errors)
 	}
 	for _, id := range []string{"w1", "w2"} {
 		if s := rt.worker(id).State; s != "ready" {
@@ -97,6 +97,27 @@ func TestHLT_02_BackPressureOpensNoBreaker(t *testing.T) {
 					t.Errorf("%v retries are counted, and there is nobody to try", n)
 				}
 			})
+		}
+	}
+}
+
+func TestHLT_02_WorkersThatAreAllBusyAreAllBackAtOnce(t *testing.T) {
+	full := func(c *call) { c.json(http.StatusServiceUnavailable, `{"error":{"message":"full"}}`) }
+	w1, w2 := newWorker(t, full), newWorker(t, full)
+	rt := start(t, func(c *config.Config) { c.Policy = "round-robin" }, w1, w2)
+	for i := range 20 {
+		if r := rt.post("/v1/chat/completions", chat(fmt.Sprint("all busy ", i), false)); r.status != http.StatusServiceUnavailable {
+			t.Fatalf("request %d: %d %s", i, r.status, r.body)
+		}
+	}
+	if n := rt.metric("warmpath_ejections_total"); n != 0 || w1.count() < 5 || w2.count() < 5 { // neither is the last, which stays whatever it does
+		t.Errorf("%v ejections; the workers were asked %d and %d times", n, w1.count(), w2.count())
+	}
+	w1.on(nil)
+	w2.on(nil)
+	for i := range 4 {
+		if r := rt.post("/v1/chat/completions", chat(fmt.Sprint("idle again ", i), false)); r.status != http.StatusOK {
+			t.Errorf("after the recovery: %d %s", r.status, r.body)
 		}
 	}
 }
