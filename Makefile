@@ -22,13 +22,14 @@ CHAOS   ?=
 FUZZ    ?= 20
 MUTANTS ?=
 ONLY    ?= .
+RECORD  ?=
 
 # Packages whose tests ask no clock and open no socket: they run side by side.
 TIMELESS := ^[^/]*/[^/]*/[^/]*$$|/(mutants|packaging)$$|/internal/(admission|bill|chat|complaint|config|contest|cost|crowd|delta|dialog|exact|fleet|forecast|header|heavy|jinja|joins|jsontext|keep|kvevent|kvindex|line|lineup|llmapi|modelfile|models|pools|prefix|prompt|pyvalue|reckoning|refusal|report|room|roster|sched|spelling|strict|sweep|template|tenant|tokenizer|traces|truth|usher|words)$$
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts prove-queue prove-cost prove-models prove-policy unit fuzz e2e e2e-page e2e-vllm exact templates test chaos mutants soak release lint-packaging bench streams bench-peers profile microbench check vuln generate
+.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts prove-queue prove-cost prove-models prove-policy unit fuzz conform e2e e2e-page e2e-vllm exact templates test chaos mutants soak release lint-packaging bench streams bench-peers profile microbench check vuln generate
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +57,7 @@ e2e: build ## real llama.cpp servers, the official Python clients, the replay's 
 	scripts/e2e-install.sh
 	scripts/browser-install.sh
 	CGO_ENABLED=1 go test -race -tags e2e -count=1 -timeout 20m -v ./e2e
+	@$(MAKE) --no-print-directory conform
 
 e2e-page: build ## the replay's page in Chromium only; pictures of it are left in .cache/e2e/screens
 	scripts/browser-install.sh
@@ -72,6 +74,10 @@ exact: ## token ids against the reference tokenizer: six model families, 20,000 
 templates: ## models' chat templates against Python's Jinja2: some 70 of them, 31 conversations each (150 MB the first time)
 	@scripts/templates-install.sh
 	@go run ./scripts/templates
+
+conform: ## what reaches a worker of 317 odd requests, with nginx as the judge (installs Debian's package; RECORD=1 writes the corpus anew)
+	@scripts/bench-install.sh
+	go test -tags conform -count=1 -timeout 5m -v -run TestNoMoreReachesAWorkerThanThroughNginx ./cmd/warmpath $(if $(RECORD),-record)
 
 test: unit e2e ## unit, then e2e
 
@@ -122,8 +128,10 @@ check: ## gofmt, vet, staticcheck, generated files unchanged
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w:" $$unformatted >&2; exit 1; fi
 	go vet ./...
 	go vet -tags e2e ./e2e
+	go vet -tags conform ./cmd/warmpath
 	go vet -tags e2evllm ./e2e
 	go tool staticcheck ./...
 	go tool staticcheck -tags e2e ./e2e
+	go tool staticcheck -tags conform ./cmd/warmpath
 	go tool staticcheck -tags e2evllm ./e2e
 	@scripts/check-generated.sh

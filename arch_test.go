@@ -116,6 +116,7 @@ var rooms = map[string][]string{
 	"kube":       {"go.yaml.in/yaml/v3"},
 	"kubefake":   {},
 	"leash":      {},
+	"smuggling":  {},
 	"series":     {},
 	"recent":     {"declog"},
 	"discovery":  {"kube", "life", "golang.org/x/net/dns/dnsmessage"},

@@ -1,7 +1,6 @@
 package downstream
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -113,8 +112,13 @@ func (c *conn) serve() {
 		case gone:
 			return
 		case foreign:
+			head := c.long()
+			if why := doubt(head[:headEnd(head)]); why != "" {
+				c.refuse(why)
+				return
+			}
 			handed = true
-			c.handOver()
+			c.handOver(head)
 			return
 		}
 		if !c.answer(&c.head) { // its body is still to come: package net waits for that, and reads
@@ -129,7 +133,7 @@ type found uint8
 const (
 	partial found = iota // more bytes are needed
 	ours
-	foreign // for net/http
+	foreign // for net/http, or for nobody
 	gone
 )
 
@@ -179,20 +183,19 @@ func (c *conn) look() found {
 	if len(b) == 0 {
 		return partial
 	}
-	end := bytes.Index(b, []byte("\r\n\r\n"))
-	if end < 0 {
-		if line := bytes.IndexByte(b, '\n'); len(b) == bufferBytes || line >= 0 && (line == 0 || b[line-1] != '\r') {
-			return foreign // too long, or with other line ends than ours: net/http knows when it is whole
-		}
+	end := headEnd(b)
+	switch {
+	case end == 0 && len(b) < bufferBytes:
 		return partial
-	}
-	if !c.head.parse(b[:end+4]) || c.head.length > c.s.o.BodyBytesMax {
+	case end == 0: // too long
+		return foreign
+	case !c.head.parse(b[:end]) || c.head.length > c.s.o.BodyBytesMax:
 		return foreign
 	}
 	if !c.s.o.Listed {
 		c.head.index()
 	}
-	c.r += end + 4
+	c.r += end
 	c.begun = false
 	return ours
 }
@@ -333,11 +336,11 @@ func (c *conn) release() {
 	}
 }
 
-// handOver gives the connection to net/http, with what was read of it.
-func (c *conn) handOver() {
+// handOver gives the connection to net/http, with what was read of it, for one request: heads that come later would not be looked at.
+func (c *conn) handOver(head []byte) {
 	c.s.watcher.Remove(c.fd, c.number)
 	c.nc.SetReadDeadline(time.Time{})
-	c.s.handover.give(&replayed{TCPConn: c.nc, head: bytes.Clone(c.buffered())})
+	c.s.handover.give(&replayed{TCPConn: c.nc, head: head})
 }
 
 // answer runs the handler for one request and reports whether the connection can carry another.

@@ -30,7 +30,7 @@ const lengthDigitsMax = 15
 func (h *head) parse(b []byte) (ok bool) {
 	*h = head{fields: h.fields[:0], byName: h.byName, values: h.values[:0]}
 	lineEnd := bytes.IndexByte(b, '\n')
-	if lineEnd < 1 || b[lineEnd-1] != '\r' {
+	if lineEnd < 1 || b[lineEnd-1] != '\r' || !bytes.HasSuffix(b, []byte("\r\n\r\n")) {
 		return false
 	}
 	for at := lineEnd + 1; at < len(b)-2; {

@@ -1,7 +1,8 @@
 // Package downstream serves HTTP/1.1 to clients, at about half of what net/http's server costs a request. It takes the requests that
 // nearly all are: GET or POST, a plain head, a body whose length is told. Whatever is not plainly one of those (chunked bodies, 100
 // Continue, other methods and versions, long bodies, heads that are not well formed) goes with its connection, unanswered and
-// unchanged, to net/http's server, so that its ways stay what they are there.
+// unchanged, to net/http's server, so that its ways stay what they are there; the connection ends with it. Heads that servers are known
+// to read in more than one way (doubt) are refused.
 //
 //	s := downstream.New(downstream.Options{Handler: h, Context: ctx, BodyBytesMax: 64 << 20})
 //	go s.Serve(listener)
@@ -94,23 +95,11 @@ type Server struct {
 func New(o Options) *Server {
 	o = o.withDefaults()
 	s := &Server{o: o, conns: map[*conn]struct{}{}, waiting: map[net.Conn]time.Time{}, handover: handover{conns: make(chan net.Conn), done: make(chan struct{})}}
-	s.standard = &http.Server{Handler: s.lastOnes(o.Handler), ReadHeaderTimeout: o.HeadTimeout, IdleTimeout: o.IdleTimeout, MaxHeaderBytes: o.HeadBytesMax,
-		ConnState:   s.counted,
+	s.standard = &http.Server{Handler: s.vetted(o.Handler), ReadHeaderTimeout: o.HeadTimeout, IdleTimeout: o.IdleTimeout, MaxHeaderBytes: o.HeadBytesMax,
+		ConnState: s.counted, ConnContext: marked,
 		BaseContext: func(net.Listener) context.Context { return o.Context }, ErrorLog: quiet(o.Log)}
 	s.lasting.Store(true)
 	return s
-}
-
-// lastOnes has a connection at net/http end with its last request: any from Part on, and one whose body comes in chunks. One that tells a
-// length besides may hide another request behind its last chunk; RFC 9112 (6.1) wants it to be the last one, and net/http, which drops the
-// length unseen, would go on with what is hidden.
-func (s *Server) lastOnes(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if len(r.TransferEncoding) > 0 || !s.lasting.Load() {
-			w.Header().Set("Connection", "close")
-		}
-		h.ServeHTTP(w, r)
-	})
 }
 
 func quiet(l *slog.Logger) *log.Logger { return slog.NewLogLogger(l.Handler(), slog.LevelDebug) }

@@ -30,7 +30,8 @@ func steers(name string) bool {
 	return false
 }
 
-// isOwn tells our fields, also spelt with underscores, which some servers fold into hyphens.
+// isOwn tells our fields, also spelt with underscores, which some servers fold into hyphens. So spelt it tells those too that end a
+// message or say who asks, which would come beside the right ones.
 func isOwn(name string) bool {
 	if strings.HasPrefix(name, ownPrefix) {
 		return true
@@ -39,7 +40,11 @@ func isOwn(name string) bool {
 		return false
 	}
 	folded := textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-"))
-	return strings.HasPrefix(folded, ownPrefix) || steers(folded)
+	switch folded {
+	case "Content-Length", "Content-Type", "Content-Encoding", "X-Api-Key", HeaderRequestID:
+		return true
+	}
+	return strings.HasPrefix(folded, ownPrefix) || steers(folded) || header.HopByHop(folded)
 }
 
 // RequestFields are the header fields of a client's request, in the order in which they came where the server kept it; else they are

@@ -78,9 +78,10 @@ func Way(path string) (k Kind, ok bool) {
 	return Kind{Warms: true}, len(bare) < len(path) && !operators[path]
 }
 
-// crooked says that a path means another one to servers that tidy it up: /v1/../metrics would pass here and be /metrics there.
+// crooked says that a path means another one to servers that tidy it up: /v1/../metrics would pass here and be /metrics there; and that it
+// ends early for those to which a NUL is an end.
 func crooked(path string) bool {
-	return strings.Contains(path, "//") || strings.Contains(path, "/./") || strings.Contains(path, "/../") || strings.ContainsRune(path, '\\') ||
+	return strings.ContainsRune(path, 0) || strings.Contains(path, "//") || strings.Contains(path, "/./") || strings.Contains(path, "/../") || strings.ContainsRune(path, '\\') ||
 		strings.HasSuffix(path, "/.") || strings.HasSuffix(path, "/..")
 }
 
