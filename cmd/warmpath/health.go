@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/fleet"
@@ -64,7 +65,7 @@ const returnsEvery = time.Second
 // watchReturns logs workers that are back, until ctx ends. It looks now and then, because they come back in the middle of a request, where
 // nothing waits for a log.
 func (r *router) watchReturns(ctx context.Context) {
-	out := map[uint64]fleet.Ejection{} // by incarnation
+	seen := map[uint64]uint64{} // how often each came back, by incarnation
 	tick := time.NewTicker(returnsEvery)
 	defer tick.Stop()
 	for {
@@ -73,32 +74,24 @@ func (r *router) watchReturns(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		for _, back := range r.returned(out) {
+		for _, back := range r.returned(seen) {
 			r.log.Info("worker is back", back...)
 		}
 	}
 }
 
-// returned brings out up to date, and is what there is to say of those that are no more in it.
-func (r *router) returned(out map[uint64]fleet.Ejection) (all [][]any) {
+// returned brings seen up to date, and is what there is to say of those that came back since.
+func (r *router) returned(seen map[uint64]uint64) (all [][]any) {
 	r.gate.View(func(v gate.View) {
 		there := map[uint64]bool{}
 		for _, w := range v.Workers {
-			e, is := w.Ejection()
-			was, before := out[w.Incarnation]
-			switch {
-			case is:
-				out[w.Incarnation] = e
-			case before:
-				all = append(all, []any{"worker", w.ID, "cause", was.Cause.String(), "out_for", v.Now.Sub(was.Since).Round(time.Millisecond).String()})
+			from, times := w.Returned()
+			if times > seen[w.Incarnation] {
+				all = append(all, []any{"worker", w.ID, "from", from.Cause.String(), "why", from.Why, "out_since", from.Since})
 			}
-			there[w.Incarnation] = is
+			seen[w.Incarnation], there[w.Incarnation] = times, true
 		}
-		for incarnation := range out {
-			if !there[incarnation] {
-				delete(out, incarnation)
-			}
-		}
+		maps.DeleteFunc(seen, func(incarnation, _ uint64) bool { return !there[incarnation] })
 	})
 	return all
 }

@@ -60,6 +60,9 @@ type breaker struct {
 	lastAt time.Time // zero: none yet
 	seen   outlier.Window
 
+	was     Ejection // the one before
+	returns uint64   // how often it came back
+
 	good   int            // good answers of probes since it is out
 	probes []*Reservation // that try it and have not ended
 }
@@ -76,6 +79,12 @@ func (w *Worker) Ejection() (e Ejection, ok bool) {
 	w.thaw()
 	b := &w.breaker
 	return Ejection{b.cause, b.why, b.since, b.until}, b.cause != NotOut
+}
+
+// Returned says how often the worker came back, and from what the last time.
+func (w *Worker) Returned() (from Ejection, times uint64) {
+	w.thaw()
+	return w.breaker.was, w.breaker.returns
 }
 
 // LastFault returns the latest fault, to be shown; ok is false when there was none.
@@ -149,6 +158,7 @@ func (f *Fleet) putOut(w *Worker, now time.Time, cause Cause, why string, lasts 
 // takeBack closes a worker's breaker.
 func (w *Worker) takeBack() {
 	b := &w.breaker
+	b.was, b.returns = Ejection{b.cause, b.why, b.since, b.until}, b.returns+1
 	b.cause, b.why, b.good, b.probes = NotOut, "", 0, nil
 }
 

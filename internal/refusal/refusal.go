@@ -56,6 +56,10 @@ func Of(err error, known bool, d llmapi.Dialect) Answer {
 		return ofLimit(limit)
 	}
 	a := Answer{Status: http.StatusServiceUnavailable, Kind: llmapi.KindOverloaded, Message: err.Error(), After: time.Second, Outcome: outcome.NoWorker}
+	var nobody *sched.ErrNoWorker
+	if errors.As(err, &nobody) {
+		a.After = max(nobody.After, time.Second)
+	}
 	if errors.As(err, &queued) {
 		a.Kind, a.Reason, a.After = string(queued.Reason), string(queued.Reason), max(queued.After, time.Second)
 		if d == llmapi.Anthropic {

@@ -24,6 +24,7 @@ func TestEachRefusalHasItsStatusAndItsTimeToComeAgain(t *testing.T) {
 		after  time.Duration
 	}{
 		"no worker":            {&sched.ErrNoWorker{Model: "m"}, 503, llmapi.KindOverloaded, time.Second},
+		"all are out":          {&sched.ErrNoWorker{Model: "m", After: 7 * time.Second}, 503, llmapi.KindOverloaded, 7 * time.Second},
 		"another error":        {errors.New("odd"), 503, llmapi.KindOverloaded, time.Second},
 		"a model not there":    {&sched.ErrNoModel{Model: "m"}, 404, llmapi.KindModel, 0},
 		"not for the key":      {admission.ErrModel, 404, llmapi.KindModel, 0},

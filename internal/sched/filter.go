@@ -104,9 +104,22 @@ func (s *Scheduler) filter(now time.Time, req *Request) error {
 		s.recall(now, req)
 	}
 	if s.softs.left == 0 {
-		return &ErrNoWorker{Model: req.Model, Why: s.census()}
+		why, after := s.comeback(now)
+		return &ErrNoWorker{Model: req.Model, Why: s.census() + why, After: after}
 	}
 	return nil
+}
+
+// comeback says which of those that are out is tried first, and when.
+func (s *Scheduler) comeback(now time.Time) (why string, after time.Duration) {
+	for i := range s.cands {
+		c := &s.cands[i]
+		if e, out := c.worker.Ejection(); c.out == outEjected && out && (why == "" || e.Until.Sub(now) < after) {
+			after = max(0, e.Until.Sub(now))
+			why = fmt.Sprintf("; %s is tried in %.1f s, and is out because: %s", c.worker.ID, after.Seconds(), e.Why)
+		}
+	}
+	return why, after
 }
 
 // serving marks who serves the model. A worker that has not told its models may serve any, but is asked only when nobody is known to.

@@ -160,7 +160,8 @@ func (e *ErrContext) Error() string {
 // ErrNoWorker says that workers serve the model, or might, but none can take the request now. It is worth trying again.
 type ErrNoWorker struct {
 	Model string
-	Why   string // the filters that put the workers out, with counts
+	Why   string        // the filters that put the workers out, with counts
+	After time.Duration // until the first of those that are out is tried; 0: none is, or now
 }
 
 func (e *ErrNoWorker) Error() string {
