@@ -81,6 +81,17 @@ func (w *Worker) Ejection() (e Ejection, ok bool) {
 	return Ejection{b.cause, b.why, b.since, b.until}, b.cause != NotOut
 }
 
+// FirstBack says, to be put behind other words, which of several workers that are out is tried first, why it is out, and how long that takes;
+// nothing of none.
+func FirstBack(now time.Time, out []*Worker) (words string, after time.Duration) {
+	if len(out) == 0 {
+		return "", 0
+	}
+	w := slices.MinFunc(out, func(a, b *Worker) int { return a.breaker.until.Compare(b.breaker.until) })
+	after = max(0, w.breaker.until.Sub(now))
+	return fmt.Sprintf("; %s is tried in %.1f s, and is out because: %s", w.ID, after.Seconds(), w.breaker.why), after
+}
+
 // Returned says how often the worker came back, and from what the last time.
 func (w *Worker) Returned() (from Ejection, times uint64) {
 	w.thaw()

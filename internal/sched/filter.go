@@ -112,14 +112,13 @@ func (s *Scheduler) filter(now time.Time, req *Request) error {
 
 // comeback says which of those that are out is tried first, and when.
 func (s *Scheduler) comeback(now time.Time) (why string, after time.Duration) {
+	var out []*fleet.Worker
 	for i := range s.cands {
-		c := &s.cands[i]
-		if e, out := c.worker.Ejection(); c.out == outEjected && out && (why == "" || e.Until.Sub(now) < after) {
-			after = max(0, e.Until.Sub(now))
-			why = fmt.Sprintf("; %s is tried in %.1f s, and is out because: %s", c.worker.ID, after.Seconds(), e.Why)
+		if s.cands[i].out == outEjected {
+			out = append(out, s.cands[i].worker)
 		}
 	}
-	return why, after
+	return fleet.FirstBack(now, out)
 }
 
 // serving marks who serves the model. A worker that has not told its models may serve any, but is asked only when nobody is known to.
@@ -308,21 +307,19 @@ func (s *Scheduler) soften(now time.Time, req *Request) string {
 // the mean, that grows with time, and one request in any case. A cap holds for every policy, and bounds how many requests one that is not
 // well yet can break. A cost in seconds that decays was rejected: for most policies it is no score, and where prompts are dear it bounds nothing.
 func (s *Scheduler) rise(now time.Time) {
-	flights, settled := 0, 0
+	flights, settled := 0.0, 0.0
 	for i := range s.cands {
 		if c := &s.cands[i]; c.out == in && c.worker.Rising(now) == 1 {
-			flights += c.load.InFlight
-			settled++
+			flights, settled = flights+float64(c.load.InFlight), settled+1
 		}
 	}
-	mean := float64(flights) / float64(max(1, settled))
 	s.softs.level = bits.UintSize
 	for i := range s.cands {
 		c := &s.cands[i]
 		if c.out != in {
 			continue
 		}
-		if part := c.worker.Rising(now); part < 1 && float64(c.load.InFlight) >= max(1, part*mean) {
+		if part := c.worker.Rising(now); part < 1 && float64(c.load.InFlight) >= max(1, part*flights/settled) {
 			c.soft |= 1 << (outRising - outAnswer)
 			s.softs.any |= c.soft
 		}
