@@ -82,14 +82,19 @@ func (w *Worker) Ejection() (e Ejection, ok bool) {
 }
 
 // FirstBack says, to be put behind other words, which of several workers that are out is tried first, why it is out, and how long that takes;
-// nothing of none.
-func FirstBack(now time.Time, out []*Worker) (words string, after time.Duration) {
-	if len(out) == 0 {
+// nothing of none. out tells by index which of all are meant.
+func FirstBack(now time.Time, all []*Worker, out func(i int) bool) (words string, after time.Duration) {
+	var first *Worker
+	for i, w := range all {
+		if w.breaker.cause != NotOut && out(i) && (first == nil || w.breaker.until.Before(first.breaker.until)) {
+			first = w
+		}
+	}
+	if first == nil {
 		return "", 0
 	}
-	w := slices.MinFunc(out, func(a, b *Worker) int { return a.breaker.until.Compare(b.breaker.until) })
-	after = max(0, w.breaker.until.Sub(now))
-	return fmt.Sprintf("; %s is tried in %.1f s, and is out because: %s", w.ID, after.Seconds(), w.breaker.why), after
+	after = max(0, first.breaker.until.Sub(now))
+	return fmt.Sprintf("; %s is tried in %.1f s, and is out because: %s", first.ID, after.Seconds(), first.breaker.why), after
 }
 
 // Returned says how often the worker came back, and from what the last time.

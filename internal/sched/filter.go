@@ -104,21 +104,10 @@ func (s *Scheduler) filter(now time.Time, req *Request) error {
 		s.recall(now, req)
 	}
 	if s.softs.left == 0 {
-		why, after := s.comeback(now)
+		why, after := fleet.FirstBack(now, workers, func(i int) bool { return s.cands[i].out == outEjected })
 		return &ErrNoWorker{Model: req.Model, Why: s.census() + why, After: after}
 	}
 	return nil
-}
-
-// comeback says which of those that are out is tried first, and when.
-func (s *Scheduler) comeback(now time.Time) (why string, after time.Duration) {
-	var out []*fleet.Worker
-	for i := range s.cands {
-		if s.cands[i].out == outEjected {
-			out = append(out, s.cands[i].worker)
-		}
-	}
-	return fleet.FirstBack(now, out)
 }
 
 // serving marks who serves the model. A worker that has not told its models may serve any, but is asked only when nobody is known to.
@@ -313,14 +302,22 @@ func (s *Scheduler) rise(now time.Time) {
 			flights, settled = flights+float64(c.load.InFlight), settled+1
 		}
 	}
+	s.mark(outRising, func(c *candidate) bool {
+		part := c.worker.Rising(now)
+		return part < 1 && float64(c.load.InFlight) >= max(1, part*flights/settled)
+	})
+}
+
+// mark applies a soft filter that looks at all candidates.
+func (s *Scheduler) mark(filter verdict, out func(*candidate) bool) {
 	s.softs.level = bits.UintSize
 	for i := range s.cands {
 		c := &s.cands[i]
 		if c.out != in {
 			continue
 		}
-		if part := c.worker.Rising(now); part < 1 && float64(c.load.InFlight) >= max(1, part*flights/settled) {
-			c.soft |= 1 << (outRising - outAnswer)
+		if out(c) {
+			c.soft |= 1 << (filter - outAnswer)
 			s.softs.any |= c.soft
 		}
 		s.softs.level = min(s.softs.level, bits.Len8(c.soft))
@@ -331,18 +328,7 @@ func (s *Scheduler) rise(now time.Time) {
 // prefill is not known (a reranker, a transcription), so no score would spread a crowd of them: the most in flight that is fair does.
 func (s *Scheduler) crowd() {
 	share := crowdShare*float64(s.softs.flights)/float64(s.softs.left) + crowdSlack
-	s.softs.level = bits.UintSize
-	for i := range s.cands {
-		c := &s.cands[i]
-		if c.out != in {
-			continue
-		}
-		if float64(c.load.InFlight) > share {
-			c.soft |= 1 << (outCrowd - outAnswer)
-			s.softs.any |= c.soft
-		}
-		s.softs.level = min(s.softs.level, bits.Len8(c.soft))
-	}
+	s.mark(outCrowd, func(c *candidate) bool { return float64(c.load.InFlight) > share })
 }
 
 // soft returns a bit for each soft filter but crowd that would put the candidate out, outAnswer's the lowest. Waiting for room is a matter
