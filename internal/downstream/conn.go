@@ -112,13 +112,7 @@ func (c *conn) serve() {
 		case gone:
 			return
 		case foreign:
-			head := c.long()
-			if why := doubt(head[:headEnd(head)]); why != "" {
-				c.refuse(why)
-				return
-			}
-			handed = true
-			c.handOver(head)
+			handed = c.handOver()
 			return
 		}
 		if !c.answer(&c.head) { // its body is still to come: package net waits for that, and reads
@@ -334,13 +328,6 @@ func (c *conn) release() {
 		buffers.Put(c.held)
 		c.held, c.r, c.w = nil, 0, 0
 	}
-}
-
-// handOver gives the connection to net/http, with what was read of it, for one request: heads that come later would not be looked at.
-func (c *conn) handOver(head []byte) {
-	c.s.watcher.Remove(c.fd, c.number)
-	c.nc.SetReadDeadline(time.Time{})
-	c.s.handover.give(&replayed{TCPConn: c.nc, head: head})
 }
 
 // answer runs the handler for one request and reports whether the connection can carry another.

@@ -86,6 +86,20 @@ func (c *conn) long() []byte {
 	return head
 }
 
+// handOver gives the connection to net/http, with what was read of it, for one request: heads that come later would not be looked at. It
+// says whether it did; one with a doubtful head is refused.
+func (c *conn) handOver() bool {
+	head := c.long()
+	if why := doubt(head[:headEnd(head)]); why != "" {
+		c.refuse(why)
+		return false
+	}
+	c.s.watcher.Remove(c.fd, c.number)
+	c.nc.SetReadDeadline(time.Time{})
+	c.s.handover.give(&replayed{TCPConn: c.nc, head: head})
+	return true
+}
+
 // handedOver marks the requests of connections that began here.
 type handedOver struct{}
 
