@@ -12,6 +12,8 @@ import (
 
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
+	"github.com/warmpath/warmpath/internal/ledger"
+	"github.com/warmpath/warmpath/internal/memory"
 	"github.com/warmpath/warmpath/internal/render"
 	"github.com/warmpath/warmpath/internal/sched"
 )
@@ -139,6 +141,8 @@ type routerState struct {
 	Forecasts   []forecastState `json:"forecasts"`
 	Sources     []sourceState   `json:"discovery"`
 	Refused     []refusedState  `json:"refused_workers,omitempty"`
+	Memory      memory.State    `json:"memory"`
+	Bounds      []ledger.Line   `json:"bounds"`
 	Workers     []workerState   `json:"workers"`
 }
 
@@ -204,6 +208,7 @@ func (r *router) state() routerState {
 	s.Tenants, s.TenantsMore = r.tenantsNow()
 	standings := r.members.standings()
 	s.Sources, s.Refused = r.sourcesNow(), r.refusedNow()
+	s.Memory, s.Bounds = r.memory.State(), r.boundsNow()
 	r.gate.View(func(v gate.View) {
 		x := v.Index.Stats()
 		s.Index = indexState{x.Bytes, x.BytesMax, x.Blocks, x.Evictions}

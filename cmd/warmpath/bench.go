@@ -35,6 +35,9 @@ The part queue tells what a push with a pop takes while 10,000 requests wait, an
 The part tokenize tells how fast text becomes token ids, beside the implementation that engines use, and the part exact how long a
 decision takes by the model's own tokens and workers' cache events; with --tokenizers both are in "all" too.
 
+The part open-streams holds --open streams open at one time, an event a second each, with 100 new ones a second beside them, checks every byte, and
+tells memory, CPU and lateness (make streams).
+
 The part profile saturates the router alone for --window and writes its CPU profile into the folder of --pprof (make profile).
 
 nginx and haproxy must be installed (Debian: apt-get install nginx haproxy). Figures mean something on an otherwise idle machine only.`
@@ -52,16 +55,17 @@ type benchOptions struct {
 	peers  string
 	tokens string
 	pprof  string
+	open   benchOpen
 }
 
 // benchCommand is `warmpath bench`.
 func benchCommand() *cobra.Command {
 	var o benchOptions
 	command := &cobra.Command{
-		Use: "bench " + strings.Join(bench.PartNames, "|") + "|profile|" + indexPart + "|" + queuePart + "|" + tokenizePart + "|" + exactPart + "|all", Short: "Measure what the router costs, beside nginx and HAProxy", Long: benchLong,
+		Use: "bench " + strings.Join(bench.PartNames, "|") + "|profile|" + indexPart + "|" + queuePart + "|" + tokenizePart + "|" + exactPart + "|" + openPart + "|all", Short: "Measure what the router costs, beside nginx and HAProxy", Long: benchLong,
 		Example:   "  warmpath bench all\n  warmpath bench decide --json | jq '.[0].sections[0].checks'",
 		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
-		ValidArgs: append([]string{"all", indexPart, queuePart, tokenizePart, exactPart, "profile"}, bench.PartNames...),
+		ValidArgs: append([]string{"all", indexPart, queuePart, tokenizePart, exactPart, openPart, "profile"}, bench.PartNames...),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cmd.Help()
@@ -79,6 +83,7 @@ func benchCommand() *cobra.Command {
 	flags.StringVar(&o.peers, "peers", "", "folder of installed rival routers (see make bench-peers); they join the tables of proxy and streams")
 	flags.StringVar(&o.tokens, "tokenizers", "", "folder with tokenizers and the reference for the parts tokenize and exact (see scripts/exact-install.sh)")
 	flags.StringVar(&o.pprof, "pprof", "", "folder for CPU profiles of the router under load")
+	o.open.flags(command)
 	return command
 }
 
@@ -111,6 +116,9 @@ func runBench(ctx context.Context, o benchOptions, part string, stdout, stderr i
 		}
 		if name == queuePart {
 			measure = queuebench.Queue
+		}
+		if name == openPart {
+			measure = o.open.measure
 		}
 		if name == exactPart {
 			measure = func(ctx context.Context, b bench.Options) (bench.Report, error) {

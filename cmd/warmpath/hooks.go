@@ -18,12 +18,15 @@ import (
 
 func (r *router) hooks() proxy.Hooks {
 	return proxy.Hooks{
-		Find:          r.exact.find,
-		Settled:       r.settled,
-		Decided:       func(d time.Duration) { r.metrics.Decision.Observe(d) },
-		Retried:       r.retried,
-		UpstreamError: func(w *fleet.Worker, class string) { r.metrics.Worker(w.ID).Error(class) },
-		Ejected:       func(w *fleet.Worker, why fleet.Ejection) { r.ejected(w.ID, why) },
+		Find:    r.exact.find,
+		Settled: r.settled,
+		Decided: func(d time.Duration) { r.metrics.Decision.Observe(d) },
+		Retried: r.retried,
+		UpstreamError: func(w *fleet.Worker, class string) {
+			r.refusals.failed(class)
+			r.metrics.Worker(w.ID).Error(class)
+		},
+		Ejected: func(w *fleet.Worker, why fleet.Ejection) { r.ejected(w.ID, why) },
 	}
 }
 
@@ -32,6 +35,7 @@ func (r *router) settled(f *facts.Facts) {
 	m, model := r.metrics, r.metrics.Model(f.Model)
 	model.Request(f.API.String(), string(f.Outcome))
 	r.countUsage(f)
+	r.refusals.note(f)
 	r.exact.settled(f)
 	r.waited(f)
 	if f.Outcome == outcome.Cancelled {
@@ -93,6 +97,9 @@ func seconds[T ~float32 | ~float64](s T) time.Duration {
 	return time.Duration(float64(s) * float64(time.Second))
 }
 
+// accessMessage is the access log's, of which every line is wanted.
+const accessMessage = "request"
+
 func (r *router) logAccess(f *facts.Facts) {
 	worker := ""
 	if f.Decision.Worker != nil {
@@ -117,7 +124,7 @@ func (r *router) logAccess(f *facts.Facts) {
 	if f.Error != "" {
 		attrs = append(attrs, "error", f.Error)
 	}
-	r.log.Info("request", attrs...)
+	r.log.Info(accessMessage, attrs...)
 }
 
 // collect fills in the state of the moment for a scrape of the metrics.
@@ -129,6 +136,7 @@ func (r *router) collect(s *metrics.State) {
 	r.collectChoices(s)
 	r.collectForecasts(s)
 	r.collectSources(s)
+	r.collectBounds(s)
 	r.gate.View(func(v gate.View) {
 		for _, w := range v.Workers {
 			load, state := w.Load(v.Now), metrics.WorkerState{ID: w.ID, State: w.State(), SlowStart: w.Rising(v.Now)}

@@ -18,13 +18,17 @@ func workersExpected(c config.Config) int {
 	return len(c.Workers)
 }
 
-// connectionsMax is how many clients may be connected at once: half of the descriptors that this process may have beside those kept, since
-// each has a connection to a worker. 0, no bound, where the limit is not known.
-func connectionsMax(workers int) int {
+// connectionsMax is how many clients may be connected at once: what is configured, or half of the descriptors that this process may have beside
+// those kept, since each has a connection to a worker. 0, no bound, where neither is known.
+func connectionsMax(c config.Config) int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return 0
+		return c.ClientsMax
 	}
 	all := int(min(limit.Cur, 1<<20))
-	return (all - min(all/10, descriptorsKept+2*workers)) / 2
+	half := (all - min(all/10, descriptorsKept+2*workersExpected(c))) / 2
+	if c.ClientsMax > 0 {
+		return min(c.ClientsMax, half)
+	}
+	return half
 }

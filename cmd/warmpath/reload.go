@@ -16,6 +16,7 @@ import (
 	"github.com/warmpath/warmpath/internal/delta"
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/handover"
+	"github.com/warmpath/warmpath/internal/hush"
 	"github.com/warmpath/warmpath/internal/models"
 	"github.com/warmpath/warmpath/internal/pools"
 	"github.com/warmpath/warmpath/internal/tenant"
@@ -263,12 +264,14 @@ func (r *router) goBy(was, next config.Config, tenants *tenant.Table, decisions 
 	}
 	if h, ok := r.log.Handler().(levelled); ok {
 		h.at.Set(next.Level())
+		h.lines.SetMost(next.LogLinesMax)
 	}
 	r.members.rejoin(next.Workers)
 }
 
-// levelled is a log's handler whose least level may change.
+// levelled is a log's handler whose least level may change, and how many lines of one message there may be.
 type levelled struct {
 	slog.Handler
-	at *slog.LevelVar
+	at    *slog.LevelVar
+	lines *hush.Table
 }

@@ -24,7 +24,9 @@ import (
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/handover"
+	"github.com/warmpath/warmpath/internal/hush"
 	"github.com/warmpath/warmpath/internal/life"
+	"github.com/warmpath/warmpath/internal/memory"
 	"github.com/warmpath/warmpath/internal/metrics"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/prompt"
@@ -40,6 +42,9 @@ type router struct {
 	log       *slog.Logger
 	gate      *gate.Gate
 	proxy     *proxy.Proxy
+	memory    *memory.Watch
+	lines     *hush.Table // of the log
+	refusals  refusals
 	desk      *admission.Desk
 	safety    *safety
 	guarded   http.Handler // the admin port
@@ -62,6 +67,7 @@ type router struct {
 
 	data            *downstream.Server
 	admin           *http.Server
+	adminConns      adminConns
 	dataAt, adminAt net.Listener // adminAt is nil when there is no admin port
 
 	base       context.Context // of every request
@@ -97,7 +103,7 @@ func succeed(ctx context.Context, cfg config.Config, log *slog.Logger, came *han
 	if err != nil { // a container with a read-only root has no folder of its own, and can do without
 		log.Warn("the installation's secret lives as long as this process: block numbers and fingerprints will differ after a restart", "error", err)
 	}
-	r := &router{log: log, came: came, secret: secret, seed: prefix.NewSeed(secret), started: time.Now(), configured: map[string]config.Worker{}, unpriced: map[string]bool{}, reached: map[string]reached{}}
+	r := &router{log: log, lines: linesOf(log.Handler()), came: came, secret: secret, seed: prefix.NewSeed(secret), started: time.Now(), configured: map[string]config.Worker{}, unpriced: map[string]bool{}, reached: map[string]reached{}}
 	r.cfg.Store(&cfg)
 	r.succession.begin()
 	r.inherit()
@@ -186,6 +192,7 @@ func (r *router) wire() error {
 	r.exact = r.wireExact()
 	r.members = newMembers(r)
 	r.keyer = prompt.New(r.seed, prompt.DefaultOptions())
+	r.memory = memory.New(r.memoryOptions(c))
 	r.proxy = proxy.New(r.proxyOptions(c), r.desk, r.choice, r.gate, r.keyer, r.hooks(), r.log, time.Now)
 	r.telemetry = telemetry.New(telemetry.Options{Interval: c.Telemetry.Interval, Timeout: c.Telemetry.Timeout, StaleAfter: c.Telemetry.StaleAfter,
 		DialTLS: r.safety.certs.DialTLS, InFlight: r.gate.InFlight, OnInfo: r.onInfo, OnCounts: r.onCounts, OnRestart: r.onRestart, OnDown: r.onDown, OnFail: r.onFail, OnHealth: r.onHealth, Log: r.log})
@@ -201,7 +208,7 @@ func (r *router) wire() error {
 func (r *router) serve() {
 	r.base, r.cut = context.WithCancelCause(context.Background())
 	quiet := slog.NewLogLogger(r.log.Handler(), slog.LevelDebug)
-	r.data = downstream.New(downstream.Options{Handler: r.proxy, Listed: true, Context: r.base, Log: r.log, BodyBytesMax: int64(r.settings().BodyBytesMax), ConnectionsMax: connectionsMax(workersExpected(*r.settings()))})
+	r.data = downstream.New(r.dataOptions())
 	if r.adminAt != nil {
 		r.admin = &http.Server{Handler: r.guarded, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 3 * time.Minute, ErrorLog: quiet}
 	}
@@ -212,6 +219,8 @@ func (r *router) serve() {
 	r.finding, r.stopFind = context.WithCancel(r.asking)
 	r.running.Go(func() { r.report("files", r.safety.files.Run(r.asking)) })
 	r.running.Go(func() { r.report("telemetry", r.telemetry.Run(r.asking)) })
+	r.running.Go(func() { r.report("memory", r.memory.Run(r.asking)) })
+	r.running.Go(func() { r.report("log", r.lines.Run(r.asking, r.log)) })
 	r.running.Go(func() { r.keepSpent(r.asking) })
 	r.running.Go(func() { r.keepSeries(r.asking) })
 	r.running.Go(func() { r.keepLearned(r.asking) })
@@ -220,7 +229,9 @@ func (r *router) serve() {
 
 func (r *router) serveAdmin() {
 	if r.admin != nil {
-		r.running.Go(func() { r.report("admin port", r.admin.Serve(over(r.adminAt, r.safety.admin))) })
+		r.running.Go(func() {
+			r.report("admin port", r.admin.Serve(over(fewAt{r.adminAt, &r.adminConns, r.safety.admin == nil}, r.safety.admin)))
+		})
 	}
 }
 

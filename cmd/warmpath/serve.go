@@ -12,6 +12,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/handover"
+	"github.com/warmpath/warmpath/internal/hush"
 	"github.com/warmpath/warmpath/internal/sched"
 	"github.com/warmpath/warmpath/internal/telemetry"
 )
@@ -216,8 +217,9 @@ func newLogger(w io.Writer, cfg config.Config) *slog.Logger {
 	at := new(slog.LevelVar)
 	at.Set(cfg.Level())
 	o := &slog.HandlerOptions{Level: at}
+	lines := hush.NewTable(cfg.LogLinesMax, accessMessage)
 	if cfg.LogFormat == "json" {
-		return slog.New(levelled{slog.NewJSONHandler(w, o), at})
+		return slog.New(levelled{lines.Limit(slog.NewJSONHandler(w, o)), at, lines})
 	}
-	return slog.New(levelled{slog.NewTextHandler(w, o), at})
+	return slog.New(levelled{lines.Limit(slog.NewTextHandler(w, o)), at, lines})
 }

@@ -267,6 +267,16 @@ func (d *Desk) Stats(now time.Time) (all []tenant.Stats) {
 	return all
 }
 
+// Tenants is how many tenants there are; 0 where nobody is asked for a key.
+func (d *Desk) Tenants() int {
+	if d.book == nil {
+		return 0
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.book.Table().Len()
+}
+
 // Spent is what tenants spent today, to be kept over a restart; false: nobody spent anything.
 func (d *Desk) Spent(now time.Time) (tenant.Spent, bool) {
 	if d.book == nil {

@@ -71,6 +71,16 @@ func (d *Desk) Use(o models.Options) []models.Problem {
 	return nil
 }
 
+// Conversations is how many conversations' models are remembered.
+func (d *Desk) Conversations() int {
+	if d == nil {
+		return 0
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.chooser.Load().Conversations()
+}
+
 // Stands says whether a model, or "" where none is named, stands for another.
 func (d *Desk) Stands(model string) bool {
 	if d == nil {

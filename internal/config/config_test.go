@@ -111,7 +111,7 @@ func TestEverySettingArrives(t *testing.T) {
 			{URL: "http://front/gpu/3", ID: "front-gpu-3"},
 		},
 		Isolate: IsolateNone, Policy: "least-tokens", DrainTimeout: 90 * time.Second, DrainDelay: 5 * time.Second, HandoverTime: 2 * time.Minute, Timeouts: Timeouts{Connect: time.Second, IdleGap: 7 * time.Minute, Client: 90 * time.Second},
-		BodiesBytesMax: 3 << 30, BodySpoolBytes: 1 << 20, BodySpoolDir: "/var/tmp", CORS: CORS{Origins: []string{"https://chat.example.com", "http://localhost:3000"}},
+		BodiesBytesMax: 3 << 30, BodySpoolBytes: 1 << 20, BodySpoolDir: "/var/tmp", MemoryMax: "auto", LogLinesMax: 60, CORS: CORS{Origins: []string{"https://chat.example.com", "http://localhost:3000"}},
 		BodyBytesMax: 1 << 30, InFlightMax: 12, ExplainHeaders: true, AccessLog: true, LogLevel: "debug", LogFormat: "json",
 		DecisionLog: DecisionLog{File: "a${b}.jsonl", BytesMax: 1 << 20, FilesMax: 2}, IndexBytesMax: 10e6,
 		Queue: Queue{Classes: []Class{{Name: "a", Order: "fcfs", WaitMax: time.Minute, Ceiling: 0.5, ShedFrom: 0.25}, {Name: "b", Order: "shortest", WaitMax: 10 * time.Minute, Ceiling: 0.5, ShedFrom: 1}}, Class: "b", BodyPriority: "refuse", EnginePriority: true, TellPosition: 5 * time.Second, RequestsMax: 5, BytesMax: 1 << 20, WorkMax: time.Minute,

@@ -92,6 +92,9 @@ func (c *conn) serve() {
 	defer c.s.forget(c)
 	handed := false
 	defer func() {
+		if !handed {
+			c.s.clients.leave(c.nc.RemoteAddr())
+		}
 		c.server.Stop()
 		c.life.End(nil)
 		c.release()

@@ -35,6 +35,7 @@ func (s *Server) counted(c net.Conn, state http.ConnState) {
 		return
 	case http.StateClosed, http.StateHijacked:
 		s.elsewhere.Add(-1)
+		s.clients.leave(c.RemoteAddr())
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,8 +99,14 @@ func (s *Server) awaitRoom() {
 	}
 }
 
-// Surplus says whether the request came on a connection beyond ConnectionsMax: whatever it asks for had better cost no connection more.
-func (w *reply) Surplus() bool { return w.c.surplus }
+// Surplus is ConnectionsMax where the request came on a connection beyond it, 0 where it did not: whatever it asks for had better cost no
+// connection more.
+func (w *reply) Surplus() (most int) {
+	if w.c.surplus {
+		most = w.c.s.o.ConnectionsMax
+	}
+	return most
+}
 
 // lasts says whether the connection is kept after an answer.
 func (c *conn) lasts() bool { return !c.surplus && c.s.lasting.Load() }

@@ -96,7 +96,7 @@ func (c *conn) handOver() bool {
 	}
 	c.s.watcher.Remove(c.fd, c.number)
 	c.nc.SetReadDeadline(time.Time{})
-	c.s.handover.give(&replayed{TCPConn: c.nc, head: head})
+	c.s.handover.give(&replayed{TCPConn: c.nc, head: head, s: c.s})
 	return true
 }
 

@@ -15,12 +15,14 @@
 package downstream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,7 +45,11 @@ type Options struct {
 	HeadBytesMax int
 	// ConnectionsMax is how many connections are kept at once; 0 is no bound. A few more are accepted, and closed once answered.
 	ConnectionsMax int
-	BodyBytesMax   int64 // longer bodies go to net/http, for the handler to refuse
+	// ClientConnectionsMax is how many one client may have, by its address; 0 is no bound. Requests of those beyond it are Crowded's to answer,
+	// and their connections are not kept.
+	ClientConnectionsMax int
+	Crowded              http.HandlerFunc // must be set where ClientConnectionsMax is
+	BodyBytesMax         int64            // longer bodies go to net/http, for the handler to refuse
 }
 
 // DefaultOptions: half a minute for a head of at most 64 KiB, three minutes between requests, bodies to 64 MiB.
@@ -81,12 +87,15 @@ type Server struct {
 	lasting  atomic.Bool // connections are kept between requests, and clients are told so
 	ending   atomic.Bool // those that wait for another request are closed
 
-	elsewhere atomic.Int64 // connections that net/http serves
+	elsewhere atomic.Int64  // connections that net/http serves
+	longHeads atomic.Uint64 // that it refused
+	clients   clients
 
 	mu       sync.Mutex
 	listener net.Listener
 	conns    map[*conn]struct{}
 	waiting  map[net.Conn]time.Time // those of net/http that wait for their next request, and since when
+	surplus  uint64                 // connections beyond ConnectionsMax so far
 	closed   bool
 	retired  bool // the listener is closed, and connections go on
 }
@@ -95,7 +104,9 @@ type Server struct {
 func New(o Options) *Server {
 	o = o.withDefaults()
 	s := &Server{o: o, conns: map[*conn]struct{}{}, waiting: map[net.Conn]time.Time{}, handover: handover{conns: make(chan net.Conn), done: make(chan struct{})}}
-	s.standard = &http.Server{Handler: s.vetted(o.Handler), ReadHeaderTimeout: o.HeadTimeout, IdleTimeout: o.IdleTimeout, MaxHeaderBytes: o.HeadBytesMax,
+	s.clients = clients{max: o.ClientConnectionsMax, held: map[netip.Addr]int{}, over: map[string]bool{}}
+	s.o.Handler = s.crowding(o.Handler)
+	s.standard = &http.Server{Handler: s.vetted(s.o.Handler), ReadHeaderTimeout: o.HeadTimeout, IdleTimeout: o.IdleTimeout, MaxHeaderBytes: o.HeadBytesMax,
 		ConnState: s.counted, ConnContext: marked,
 		BaseContext: func(net.Listener) context.Context { return o.Context }, ErrorLog: quiet(o.Log)}
 	s.lasting.Store(true)
@@ -136,12 +147,17 @@ func (s *Server) Serve(l net.Listener) error {
 			}
 			return err
 		}
+		over, drop := s.clients.enter(nc.RemoteAddr())
+		if drop {
+			nc.Close()
+			continue
+		}
 		tcp, plain := nc.(*net.TCPConn)
 		if s.watcher == nil || !plain {
 			s.handover.give(nc)
 			continue
 		}
-		s.start(tcp)
+		s.start(tcp, over)
 	}
 }
 
@@ -153,9 +169,10 @@ func temporary(err error) bool {
 	return !errors.Is(err, net.ErrClosed)
 }
 
-func (s *Server) start(nc *net.TCPConn) {
+func (s *Server) start(nc *net.TCPConn, over bool) {
 	c, err := newConn(s, nc)
 	if err != nil {
+		s.clients.leave(nc.RemoteAddr())
 		nc.Close()
 		return
 	}
@@ -165,7 +182,10 @@ func (s *Server) start(nc *net.TCPConn) {
 		nc.Close()
 		return
 	}
-	c.surplus = s.admit()
+	if c.surplus = s.admit(); c.surplus {
+		s.surplus++
+	}
+	c.surplus = c.surplus || over
 	s.conns[c] = struct{}{}
 	s.running.Go(c.serve)
 }
@@ -286,7 +306,18 @@ func (h *handover) Addr() net.Addr { return h.addr }
 type replayed struct {
 	*net.TCPConn
 	head []byte
+	s    *Server
 }
+
+// Write counts how often net/http says that a head is too long, which its handler never sees.
+func (r *replayed) Write(p []byte) (int, error) {
+	if bytes.HasPrefix(p, headTooLong) {
+		r.s.longHeads.Add(1)
+	}
+	return r.TCPConn.Write(p)
+}
+
+var headTooLong = []byte("HTTP/1.1 431")
 
 func (r *replayed) Read(p []byte) (int, error) {
 	if len(r.head) > 0 {

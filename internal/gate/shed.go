@@ -14,3 +14,17 @@ func (g *Gate) RestoreIndex() {
 	defer g.mu.Unlock()
 	g.index.Restore()
 }
+
+// Lengths is how many models and tenants have lengths of answers of their own.
+func (g *Gate) Lengths() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.outputs.Len()
+}
+
+// Use is how many entries there are, and how many there may be.
+func (o *Owners) Use() (n, most int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.young) + len(o.old), 2 * o.half
+}

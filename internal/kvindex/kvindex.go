@@ -69,7 +69,7 @@ type Index struct {
 	opened  uint64
 	cost    int64 // beyond lists, see nodeCost
 	costMax int64
-	held    int64 // the most that it may cost for a while, 0 no less than costMax
+	held    int64  // the most that it may cost for a while, 0 no less than costMax
 	hand    uint32 // node at which the next sweep begins
 	evict   evictor
 	hints   []hint

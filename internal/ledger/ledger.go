@@ -64,7 +64,7 @@ var Book = []Entry{
 		"from 90 % caches give up what they hold; from 95 %, once they hold nothing, bodies beyond 256 KiB are answered 503 with `Retry-After`", false},
 	{HeadBytes, "bytes", "a request's head", "64 KiB", "", "431", true},
 	{BodyBytes, "bytes", "a request's body", "64MiB", "body_bytes_max", "413", true},
-	{BodiesBytes, "bytes", "all bodies inside", "2GiB", "bodies_bytes_max", "503 with `Retry-After`", false},
+	{BodiesBytes, "bytes", "all bodies inside", "2GiB, no more than half of the memory", "bodies_bytes_max", "503 with `Retry-After`", false},
 	{ClientPace, "seconds", "a client's head (30 s), 16 KiB more of its body, and a piece of its answer that it does not take", "1m0s", "timeouts.client",
 		"the connection ends; 408 for a body. A client that takes its answer slowly, but takes it, is left alone", true},
 	{QueueRequests, "requests", "requests that wait for room on a worker", "10000", "queue.requests_max", "503 (529 to Anthropic clients) with a reason and `Retry-After`", false},

@@ -195,6 +195,9 @@ func (w *Watch) tell(used int64) {
 	w.o.Tight(0, 0)
 }
 
+// Limit is the bytes that Go's collector keeps to; 0: none.
+func (w *Watch) Limit() int64 { return w.limit }
+
 // State is how memory stands now.
 func (w *Watch) State() State {
 	w.mu.Lock()

@@ -20,6 +20,8 @@ type State struct {
 	Queue   *QueueState // nil: nothing waits here
 	Safety  SafetyState
 	Reload  ReloadState
+	Bounds  []BoundState
+	Shed    []ShedState
 	Pools   []PoolState
 	Choices []ChoiceState
 	// Forecasts are by model.
@@ -68,6 +70,7 @@ var stateFamilies = []string{
 	"warmpath_engine_signals_missing", "warmpath_gpu_usage_ratio", "warmpath_gpu_memory_ratio", "warmpath_telemetry_age_seconds",
 	"warmpath_index_bytes", "warmpath_index_bytes_max", "warmpath_index_blocks", "warmpath_index_evictions_total", "warmpath_learned_saved_timestamp_seconds",
 	"warmpath_certificate_expiry_timestamp_seconds", "warmpath_file_changes_total", "warmpath_admin_refused_total",
+	"warmpath_bound_limit", "warmpath_bound_used", "warmpath_bound_refused_total", "warmpath_memory_shed_total", "warmpath_memory_shed_bytes_total",
 	"warmpath_config_last_reload_successful", "warmpath_config_loaded_timestamp_seconds", "warmpath_config_generation", "warmpath_config_reloads_total",
 	"warmpath_decision_log_records_total", "warmpath_decision_log_drops_total",
 	"warmpath_token_mode", "warmpath_token_requests_total", "warmpath_token_checks_total", "warmpath_token_mismatches_total", "warmpath_token_questions_total",
@@ -124,6 +127,8 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	emitTokenModes(emit, s.TokenModes, c.label)
 	emitSafety(emit, &s.Safety)
 	emitReload(emit, &s.Reload)
+	emitBounds(emit, s.Bounds)
+	emitShed(emit, s.Shed)
 	emitQueue(emit, s.Queue)
 	emitTenants(emit, s.Tenants)
 	emitChoices(emit, s.Pools, s.Choices)

@@ -118,6 +118,9 @@ func (p *Proxy) Use(o Options) { p.o.Store(&o) }
 // Running is how many requests are inside.
 func (p *Proxy) Running() int { return int(p.running.Load()) }
 
+// Held are all request bodies inside, and who made which response.
+func (p *Proxy) Held() (*intake.Memory, *gate.Owners) { return &p.bodies, p.owners }
+
 // StartDrain makes the proxy unready: requests that come from now on are refused, those inside go on.
 func (p *Proxy) StartDrain() { p.drain.Store(true) }
 
@@ -179,8 +182,8 @@ func (x *exchange) walk() error {
 		x.w.Header().Set("Connection", "close")
 		return &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, message: "the router is shutting down and takes no new requests", retryAfter: time.Second, outcome: outcome.Failed}
 	}
-	if c, ok := x.down.ResponseWriter.(interface{ Surplus() bool }); ok && c.Surplus() {
-		return &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, message: refusal.NoConnections, retryAfter: time.Second, outcome: outcome.NoWorker}
+	if c, ok := x.down.ResponseWriter.(interface{ Surplus() int }); ok && c.Surplus() > 0 {
+		return &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, message: refusal.Crowded(c.Surplus()), retryAfter: time.Second, outcome: outcome.NoWorker}
 	}
 	if err := x.enter(); err != nil {
 		return err

@@ -14,6 +14,11 @@ import (
 // NoConnections is what is told where this machine has no room for another connection.
 const NoConnections = "the router can open no more connections; raise its limit of open files (ulimit -n, LimitNOFILE)"
 
+// Crowded is what is told a client beyond so many connections.
+func Crowded(most int) string {
+	return fmt.Sprintf("the router has more than %d connections, as many as it keeps (setting connections_max, bounded by half of its limit of open files: ulimit -n, LimitNOFILE)", most)
+}
+
 // Limits are those that an exchange with a worker may have run into, for its error to name.
 type Limits struct{ Connect, Header, IdleGap time.Duration }
 

@@ -14,10 +14,12 @@ import (
 	"github.com/warmpath/warmpath/internal/spelling"
 )
 
+// Most is how many tenants a table may have.
+const Most = 100_000
+
 // Bounds of a table.
 const (
 	fileBytesMax = 16 << 20
-	tenantsMax   = 100_000
 	keysMax      = 16 // of one tenant
 	problemsMax  = 20 // that are told at one time
 	weightMin    = 0.001
@@ -176,7 +178,7 @@ func (p *parser) root(n *yaml.Node) {
 		case "anonymous":
 			anonymous, line = p.text(v, at), v.Line
 		case "tenants":
-			for i, one := range p.list(v, at, tenantsMax) {
+			for i, one := range p.list(v, at, Most) {
 				p.tenant(one, fmt.Sprintf("%s[%d]", at, i))
 			}
 		default:

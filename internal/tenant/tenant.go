@@ -57,6 +57,9 @@ type Table struct {
 	anonymous *Tenant // who asks without a key; nil: nobody may
 }
 
+// Len is how many tenants there are.
+func (t *Table) Len() int { return len(t.tenants) }
+
 // Errors of Find. They tell nothing of the key, nor how near it came to being one.
 var (
 	ErrNoKey = errors.New("an API key is needed, as Authorization: Bearer or x-api-key")
