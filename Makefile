@@ -29,7 +29,11 @@ TIMELESS := ^[^/]*/[^/]*/[^/]*$$|/(mutants|packaging)$$|/internal/(admission|bil
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
+<<<<<<< HEAD
+.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts prove-queue prove-cost prove-models prove-policy prove-restart unit fuzz e2e e2e-page e2e-vllm exact templates test chaos mutants soak release lint-packaging bench streams bench-peers profile microbench check vuln generate
+=======
 .PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts prove-queue prove-cost prove-models prove-policy unit fuzz conform e2e e2e-page e2e-vllm exact templates test chaos mutants soak release lint-packaging bench streams bench-peers profile microbench check vuln generate
+>>>>>>> c8d0cf2cc5ce604b0db118a6e24c5c5bebc29092
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,8 +60,13 @@ unit: ## every test that needs no download, under the race detector; those that 
 e2e: build ## real llama.cpp servers, the official Python clients, the replay's page in Chromium (300 MB the first time)
 	scripts/e2e-install.sh
 	scripts/browser-install.sh
+	scripts/bench-install.sh
 	CGO_ENABLED=1 go test -race -tags e2e -count=1 -timeout 20m -v ./e2e
 	@$(MAKE) --no-print-directory conform
+
+prove-restart: build ## restarts under load: ports handed over, two routers behind HAProxy, ten reloads; ends with "requests N, failed 0, cut 0"
+	@scripts/bench-install.sh
+	go test -tags e2e -count=1 -v -run 'UnderLoad' ./e2e
 
 e2e-page: build ## the replay's page in Chromium only; pictures of it are left in .cache/e2e/screens
 	scripts/browser-install.sh

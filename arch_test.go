@@ -116,6 +116,7 @@ var rooms = map[string][]string{
 	"kube":       {"go.yaml.in/yaml/v3"},
 	"kubefake":   {},
 	"leash":      {},
+	"patrons":    {},
 	"smuggling":  {},
 	"series":     {},
 	"recent":     {"declog"},

@@ -56,7 +56,7 @@ for target in $targets; do
   [ "$bytes" -le "$binary_bytes_max" ] || fail "$target: the binary has $bytes bytes, more than $binary_bytes_max (BINARY_BYTES_MAX)"
   # A binary that needs a C library would not start in an empty image.
   go version -m "$folder/warmpath" | grep -q 'build.CGO_ENABLED=0' || fail "$target: the binary is not static"
-  [ "$os" != linux ] || cp packaging/warmpath.service "$folder/"
+  [ "$os" != linux ] || cp packaging/warmpath.service packaging/warmpath.socket packaging/haproxy.cfg "$folder/"
   go run ./packaging/sbom -binary "$folder/warmpath" -version "$version" -date "$date" >"$out/$name.cdx.json"
   tar --sort=name --mtime="$date" --owner=0 --group=0 --numeric-owner --mode='u+rwX,go+rX,go-w' -C "$work" -cf - "$name" | gzip -9n >"$out/$name.tar.gz"
   echo "release: $out/$name.tar.gz, binary $bytes bytes"

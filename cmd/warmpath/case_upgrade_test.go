@@ -23,8 +23,8 @@ func TestOneProcessTakesOverFromAnotherUnderLoadAndNothingFailsOrIsCut(t *testin
 	pids := map[int]bool{p.cmd.Process.Pid: true}
 	last := p.cmd.Process.Pid
 	for i := range 2 {
-		from := load.requests.Load()
-		eventually(t, "more requests", func() bool { return load.requests.Load() > from+50 })
+		from := load.Requests()
+		eventually(t, "more requests", func() bool { return load.Requests() > from+50 })
 		report, err := p.upgrade()
 		if err != nil {
 			t.Fatal(err)
@@ -35,9 +35,9 @@ func TestOneProcessTakesOverFromAnotherUnderLoadAndNothingFailsOrIsCut(t *testin
 		pids[report.PID], last = true, report.PID
 	}
 	<-p.ended
-	from := load.requests.Load()
-	eventually(t, "more requests after the first process has ended", func() bool { return load.requests.Load() > from+50 })
-	load.whole(t)
+	from := load.Requests()
+	eventually(t, "more requests after the first process has ended", func() bool { return load.Requests() > from+50 })
+	whole(t, load)
 	if p.cmd.ProcessState.ExitCode() != exitOK {
 		t.Errorf("the first process ended with %s", p.cmd.ProcessState)
 	}
@@ -73,12 +73,12 @@ func TestASuccessorThatCannotServeLeavesTheFormerOneServingAndSaysWhy(t *testing
 		}
 	}
 	p.write(string(good))
-	from := load.requests.Load()
-	eventually(t, "more requests", func() bool { return load.requests.Load() > from+20 })
+	from := load.Requests()
+	eventually(t, "more requests", func() bool { return load.Requests() > from+20 })
 	if _, err := p.upgrade(); err != nil {
 		t.Errorf("after three failures: %v", err)
 	}
-	load.whole(t)
+	whole(t, load)
 }
 
 func TestWhatWasSetAtTheAdminPortGoesAlongToTheSuccessor(t *testing.T) {

@@ -1,19 +1,17 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"github.com/warmpath/warmpath/internal/patrons"
 	"time"
 )
 
@@ -92,72 +90,20 @@ func (p *process) upgrade() (upgradeReport, error) {
 	return report, err
 }
 
-// crowdOf is clients that ask all the time, on connections that are kept: short requests, and streams of several seconds.
-type crowdOf struct {
-	requests, failed, cut atomic.Int64
-	first                 atomic.Pointer[string] // failure
-	stop                  context.CancelFunc
-	running               sync.WaitGroup
-}
-
-func (c *crowdOf) fail(n *atomic.Int64, text string) {
-	n.Add(1)
-	c.first.CompareAndSwap(nil, &text)
-}
-
-// ask starts clients against a data port.
-func ask(t *testing.T, url string, short, streams int) *crowdOf {
-	ctx, stop := context.WithCancel(context.Background())
-	c := &crowdOf{stop: stop}
-	client := func(body string, one func(*http.Client, string)) {
-		c.running.Go(func() {
-			tr := &http.Transport{}
-			defer tr.CloseIdleConnections()
-			for ctx.Err() == nil {
-				one(&http.Client{Transport: tr}, body)
-			}
-		})
-	}
-	post := func(h *http.Client, body string) (*http.Response, error) {
-		c.requests.Add(1)
-		return h.Post(url+"/v1/chat/completions", "application/json", io.NopCloser(strings.NewReader(body))) // not one that package http could send again
-	}
-	for i := range short {
-		client(chat(fmt.Sprintf("short %d", i), false), func(h *http.Client, body string) {
-			if r := read(post(h, body)); r.err != nil || r.status != http.StatusOK || !strings.Contains(r.body, "hello") {
-				c.fail(&c.failed, fmt.Sprintf("%d %s %v", r.status, r.body, r.err))
-			}
-		})
-	}
-	for i := range streams {
-		client(chat(fmt.Sprintf("long %d", i), true), func(h *http.Client, body string) {
-			resp, err := post(h, body)
-			if err != nil {
-				c.fail(&c.failed, err.Error())
-				return
-			}
-			defer resp.Body.Close()
-			if text, err := io.ReadAll(bufio.NewReader(resp.Body)); err != nil || !strings.HasSuffix(string(text), "data: [DONE]\n\n") || resp.StatusCode != http.StatusOK {
-				c.fail(&c.cut, fmt.Sprintf("%d, %d bytes: %v", resp.StatusCode, len(text), err))
-			}
-		})
-	}
-	t.Cleanup(c.end)
-	return c
-}
-
-func (c *crowdOf) end() {
-	c.stop()
-	c.running.Wait()
+// ask has clients ask a data port all the time, until they leave.
+func ask(t *testing.T, url string, short, streams int) *patrons.Patrons {
+	p := patrons.Come(url, patrons.Party{Short: short, Streams: streams, Body: chat})
+	t.Cleanup(func() { p.Leave() })
+	return p
 }
 
 // whole says that nothing failed and nothing was cut.
-func (c *crowdOf) whole(t *testing.T) {
+func whole(t *testing.T, p *patrons.Patrons) {
 	t.Helper()
-	c.end()
-	t.Logf("requests %d, failed %d, cut %d", c.requests.Load(), c.failed.Load(), c.cut.Load())
-	if c.failed.Load()+c.cut.Load() > 0 {
-		t.Errorf("the first: %s", *c.first.Load())
+	tally := p.Leave()
+	t.Log(tally)
+	if tally.Failed+tally.Cut > 0 {
+		t.Error(tally)
 	}
 }
 
