@@ -95,7 +95,7 @@ var fieldCases = []fieldCase{
 	{"RSP-02", works, "an error inside a Responses stream is replaced"},
 	{"OBS-01", works, "streams whose client leaves at the end are not counted"},
 	{"OBS-02", works, "names that clients invent become metric series without bound"},
-	{"OBS-03", page, "a client's trace is not joined, so router and engine are apart from it"},
+	{"OBS-03", works, "a client's trace is not joined, so router and engine are apart from it"},
 	{"DSH-01", page, "open pages of the dashboard slow down the proxy"},
 	{"CFG-01", works, "misspelt settings are ignored"},
 	{"LEK-01", works, "every failed exchange leaves something behind"},

@@ -20,6 +20,7 @@ func (r *router) hooks() proxy.Hooks {
 	return proxy.Hooks{
 		Find:    r.exact.find,
 		Settled: r.settled,
+		Tracer:  r.tracing.tracer,
 		Decided: func(d time.Duration) { r.metrics.Decision.Observe(d) },
 		Retried: r.retried,
 		UpstreamError: func(w *fleet.Worker, class string) {
@@ -65,6 +66,7 @@ func (r *router) settled(f *facts.Facts) {
 		}
 	}
 	r.archive.settled(f, r.decisions.Load())
+	r.tracing.sender.Settled(f)
 	if r.settings().AccessLog {
 		r.logAccess(f)
 	}
@@ -163,6 +165,7 @@ func (r *router) collect(s *metrics.State) {
 		s.IndexBytes, s.IndexBytesMax, s.IndexBlocks, s.IndexEvictions = x.Bytes, x.BytesMax, int64(x.Blocks), x.Evictions
 	})
 	s.LearnedSaved = float64(r.saved.Load())
+	s.Spans = metrics.SpanState(r.tracing.sender.Stats())
 	if w := r.decisions.Load(); w != nil {
 		stats := w.Stats()
 		s.DecisionLogRecords, s.DecisionLogDrops = stats.Written, stats.Dropped

@@ -56,9 +56,10 @@ type router struct {
 	exact     *exactMode
 	members   *members
 	decisions atomic.Pointer[declog.Writer] // nil: no decision log
-	came      *handover.Inherited           // what came with the process
-	inherited estate                        // from the process before
-	leaving   atomic.Bool                   // /readyz fails, and requests are still taken
+	tracing   tracing
+	came      *handover.Inherited // what came with the process
+	inherited estate              // from the process before
+	leaving   atomic.Bool         // /readyz fails, and requests are still taken
 	archive   *archive
 	saved     atomic.Int64 // when what was learned was written last, in Unix seconds
 	secret    []byte       // the installation's
@@ -114,6 +115,10 @@ func succeed(ctx context.Context, cfg config.Config, log *slog.Logger, came *han
 	}
 	r.decisions.Store(decisions)
 	if r.safety, err = openSafety(cfg, log); err != nil {
+		r.closeFiles()
+		return nil, err
+	}
+	if r.tracing, err = openTraces(cfg.Traces, r.safety.certs, os.Getenv, log); err != nil {
 		r.closeFiles()
 		return nil, err
 	}
@@ -302,6 +307,7 @@ func (r *router) Close() {
 }
 
 func (r *router) closeFiles() {
+	r.tracing.close()
 	if d := r.decisions.Load(); d != nil {
 		d.Close()
 	}

@@ -178,6 +178,19 @@ func (s *Store) General(setting string, f WorkerFiles) error {
 	return err
 }
 
+// Client is how one other service is reached, by the files as they are now. setting names it in messages.
+func (s *Store) Client(setting string, f WorkerFiles) (*tls.Config, error) {
+	var now atomic.Pointer[tls.Config]
+	stop, err := s.watch(setting, f, &now)
+	if err != nil {
+		return nil, err
+	}
+	stop()
+	c := now.Load().Clone()
+	c.NextProtos = nil // its protocol is not ours to choose
+	return c, nil
+}
+
 // watch keeps into at what the files say.
 func (s *Store) watch(setting string, f WorkerFiles, into *atomic.Pointer[tls.Config]) (stop func(), err error) {
 	var files []string

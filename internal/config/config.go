@@ -85,6 +85,7 @@ type Config struct {
 	Dash           Dash              `yaml:"dash" change:"restart" doc:"What the admin port keeps for those who look: recent decisions, and how many may follow its events (docs/ADMIN.md)."`
 	Exact          Exact             `yaml:"exact" change:"restart" doc:"Routing by the model's own tokens and the engines' own cache events, where both can be shown to be right. See docs/EXACT.md."`
 	Telemetry      Telemetry         `yaml:"telemetry" change:"restart" doc:"Asking the engines for their own counts."`
+	Traces         Traces            `yaml:"traces" change:"restart" doc:"Spans of requests for an OpenTelemetry collector (docs/TRACES.md). None unless an endpoint is named."`
 	WatchConfig    bool              `yaml:"watch_config" doc:"Take up changes of the configuration's own file within two seconds, as after SIGHUP or warmpath reload (docs/RELOAD.md). false: when it is asked for."`
 	StateDir       string            `yaml:"state_dir" change:"restart" doc:"Folder of the installation's secret, which keys the prefix hashes, of what tenants spent today, and of what was learned of engines. Empty: $XDG_STATE_HOME/warmpath, or ~/.local/state/warmpath."`
 	StateMaxAge    time.Duration     `yaml:"state_max_age" change:"restart" doc:"How old what was learned of engines may be at a start that goes on from it (docs/ADMIN.md). 0: each start learns anew."`
@@ -200,6 +201,7 @@ func Default() Config {
 		Queue:          defaultQueue(),
 		Dash:           defaultDash(),
 		Exact:          Exact{Events: EventsAuto, IndexBytesMax: Bytes(kvindex.DefaultOptions().BytesMax), TokensTimeout: 50 * time.Millisecond, TokensMax: 32, CacheBytesMax: 64 << 20},
+		Traces:         Traces{Sample: 1, Clients: true},
 		Telemetry:      Telemetry{Interval: asking.Interval, Timeout: asking.Timeout, StaleAfter: workers.StaleAfter},
 		Ejection: Ejection{After: workers.EjectAfter, First: workers.EjectFor, Max: workers.EjectMax, Probes: workers.Probes, SlowStart: workers.SlowStart,
 			Window: workers.Window, WindowMin: workers.WindowMin, ShareMax: workers.OutShareMax},

@@ -41,6 +41,7 @@ func (c Config) problems(isSet func(key string) bool) []Problem {
 	v.poolsAndModels(c)
 	v.ejection(c.Ejection)
 	v.memory(c.MemoryMax)
+	v.traces(c.Traces)
 	if c.Telemetry.StaleAfter < c.Telemetry.Interval {
 		v.wrong("telemetry.stale_after", "%s is shorter than telemetry.interval, %s: every count would be stale", c.Telemetry.StaleAfter, c.Telemetry.Interval)
 	}

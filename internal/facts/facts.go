@@ -13,6 +13,7 @@ import (
 	"github.com/warmpath/warmpath/internal/outcome"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/sched"
+	"github.com/warmpath/warmpath/internal/trace"
 )
 
 // Facts is all that is known of a request when it is over. It is valid during the Settled hook only.
@@ -28,6 +29,7 @@ type Facts struct {
 	Session          uint64
 	Chain            prefix.Chain
 
+	Trace        trace.Context
 	Decision     sched.Decision    // the last one,
 	Forecast     forecast.Forecast // and what was expected of the request there
 	Money        float64           // that it cost, at its model's price

@@ -15,6 +15,7 @@ import (
 const (
 	HeaderRequestID = "X-Request-Id"
 	HeaderTrace     = "Traceparent"
+	HeaderState     = "Tracestate"
 	HeaderRank      = "X-Data-Parallel-Rank" // vLLM's and SGLang's word for which rank is to serve it
 	ownPrefix       = "X-Warmpath-"
 )
@@ -59,6 +60,8 @@ func RequestFields(w http.ResponseWriter, r *http.Request, room header.Fields) h
 // Toward is what a request gets on its way to a worker beside what its client said.
 type Toward struct {
 	RequestID string
+	Trace     string // traceparent in place of the client's, "" passes that on or makes one,
+	State     string // and tracestate beside it
 	Key       string // the worker's own credential, in place of the client's in every field an engine may look at; "" passes those on
 	Rank      string // "" none
 	KeyIsOurs bool   // the client's credential is for the router, and for no engine
@@ -79,8 +82,8 @@ func ToWorker(out, in header.Fields, t Toward) header.Fields {
 				out = append(out, *f)
 			}
 			continue
-		case HeaderTrace, "Tracestate":
-			if !traced {
+		case HeaderTrace, HeaderState:
+			if !traced || t.Trace != "" {
 				continue
 			}
 		}
@@ -90,7 +93,12 @@ func ToWorker(out, in header.Fields, t Toward) header.Fields {
 		out = append(out, *f)
 	}
 	out.Add(HeaderRequestID, t.RequestID)
-	if !traced {
+	switch {
+	case t.Trace != "":
+		if out.Add(HeaderTrace, t.Trace); t.State != "" {
+			out.Add(HeaderState, t.State)
+		}
+	case !traced:
 		out.Add(HeaderTrace, NewTrace())
 	}
 	if t.Key != "" {

@@ -272,6 +272,8 @@ var catalogue = []family{
 		help: "Records written to the decision log."},
 	{name: "warmpath_decision_log_drops_total", kind: kindCounter, unit: "records",
 		help: "Records the decision log dropped because its queue was full or its disk refused them."},
+	{name: "warmpath_trace_spans_total", kind: kindCounter, unit: "spans", labels: []string{"result"},
+		help: "Spans of traced requests. result: sent; dropped (the queue to the collector was full); failed (the collector did not take them)."},
 }
 
 // familyNamed finds one family; a name that is not in the catalogue is a mistake in this package.

@@ -11,6 +11,7 @@ type State struct {
 	IndexEvictions                         uint64
 
 	DecisionLogRecords, DecisionLogDrops uint64
+	Spans                                SpanState
 
 	LearnedSaved float64 // when what was learned was last saved, in Unix seconds; 0 not yet
 
@@ -72,7 +73,7 @@ var stateFamilies = []string{
 	"warmpath_certificate_expiry_timestamp_seconds", "warmpath_file_changes_total", "warmpath_admin_refused_total",
 	"warmpath_bound_limit", "warmpath_bound_used", "warmpath_bound_refused_total", "warmpath_memory_shed_total", "warmpath_memory_shed_bytes_total",
 	"warmpath_config_last_reload_successful", "warmpath_config_loaded_timestamp_seconds", "warmpath_config_generation", "warmpath_config_reloads_total",
-	"warmpath_decision_log_records_total", "warmpath_decision_log_drops_total",
+	"warmpath_decision_log_records_total", "warmpath_decision_log_drops_total", "warmpath_trace_spans_total",
 	"warmpath_token_mode", "warmpath_token_requests_total", "warmpath_token_checks_total", "warmpath_token_mismatches_total", "warmpath_token_questions_total",
 	"warmpath_discovery_workers", "warmpath_discovery_age_seconds", "warmpath_discovery_stale", "warmpath_discovery_errors_total", "warmpath_discovery_refused_workers",
 	"warmpath_pool_workers", "warmpath_pool_requests_total", "warmpath_model_choices_total",
@@ -122,6 +123,7 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	emit("warmpath_index_evictions_total", float64(s.IndexEvictions))
 	emit("warmpath_decision_log_records_total", float64(s.DecisionLogRecords))
 	emit("warmpath_decision_log_drops_total", float64(s.DecisionLogDrops))
+	emitSpans(emit, s.Spans)
 	emit("warmpath_learned_saved_timestamp_seconds", s.LearnedSaved)
 	emitEventIndex(emit, &s.EventIndex)
 	emitTokenModes(emit, s.TokenModes, c.label)

@@ -63,6 +63,7 @@ func (x *exchange) admit() error {
 	if err := x.p.desk.Begin(x.keyed, &x.guest, x.named(), x.expected()); err != nil {
 		return x.placeFailure(err)
 	}
+	x.facts.Trace.Admitted(x.keyed, x.p.now)
 	began := x.keyed // the first decision takes the key step in
 	if began.IsZero() {
 		began = x.p.now()

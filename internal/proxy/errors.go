@@ -26,6 +26,9 @@ type failure struct {
 
 func (f *failure) Error() string { return f.message }
 
+// Class is the upstream error's, for traces.
+func (f *failure) Class() string { return f.class }
+
 // statusClientLeft is nginx's word for a client that did not wait for its answer. Only logs see it.
 const statusClientLeft = 499
 
@@ -48,15 +51,4 @@ func (f *failure) write(w http.ResponseWriter, d llmapi.Dialect) {
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(f.status)
 	w.Write(body)
-}
-
-// exhaustedEvery is how often the log says that no connection can be made.
-const exhaustedEvery = 10 * time.Second
-
-// tellExhausted says that this machine has no room for another connection: the operator can help it, and nobody else sees it.
-func (p *Proxy) tellExhausted(err error) {
-	now := p.now().UnixNano()
-	if last := p.exhausted.Load(); now-last >= int64(exhaustedEvery) && p.exhausted.CompareAndSwap(last, now) {
-		p.log.Error("no connection to a worker can be opened: raise the limit of open files (ulimit -n, LimitNOFILE)", "error", err)
-	}
 }

@@ -115,6 +115,7 @@ func (x *exchange) start(w http.ResponseWriter, r *http.Request) {
 	x.want.Tried, x.want.Rows = x.room.tried[:0], x.room.rows[:0]
 	f := &x.facts
 	f.ID, f.Method, f.Path, f.Started, f.Gaps, f.Outcome = intake.RequestID(x.in), r.Method, intake.Clip(r.URL.Path), p.now(), x.room.gaps[:0], outcome.Failed
+	f.Trace = p.hooks.Tracer.Begin(x.in)
 }
 
 // attempt is one worker's turn at the request.

@@ -36,6 +36,7 @@ import (
 	"github.com/warmpath/warmpath/internal/prompt"
 	"github.com/warmpath/warmpath/internal/refusal"
 	"github.com/warmpath/warmpath/internal/render"
+	"github.com/warmpath/warmpath/internal/trace"
 	"github.com/warmpath/warmpath/internal/upstream"
 )
 
@@ -80,6 +81,7 @@ type Hooks struct {
 	Retried       func()                                         // another worker is tried
 	UpstreamError func(worker *fleet.Worker, class string)       // a worker failed, by class
 	Ejected       func(worker *fleet.Worker, why fleet.Ejection) // it was put out
+	Tracer        *trace.Tracer                                  // nil: requests are in no traces of ours
 	// Find tells what is known exactly of a prompt, in the step key.
 	Find func(ctx context.Context, ask render.Ask, into *exact.Found) bool
 }
@@ -100,8 +102,6 @@ type Proxy struct {
 	drain   atomic.Bool
 	bodies  intake.Memory // all request bodies inside
 	pool    sync.Pool
-
-	exhausted atomic.Int64 // when the log last said so, in Unix nanoseconds
 }
 
 // New makes the data plane over a gate.

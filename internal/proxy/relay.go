@@ -20,6 +20,7 @@ import (
 // relay copies a worker's answer to the client.
 func (x *exchange) relay(ctx context.Context, res *upstream.Response) error {
 	x.facts.Status = res.Status
+	x.facts.Trace.Heard(res.Status)
 	if res.Status >= 500 || res.Status == http.StatusTooManyRequests {
 		if err := x.unwell(res); err != nil {
 			return err

@@ -83,12 +83,13 @@ func (x *exchange) gaveWay() bool {
 }
 
 // send forwards the request to the admitted worker and relays the answer. An error of type *retryable may be tried elsewhere.
-func (x *exchange) send() error {
+func (x *exchange) send() (err error) {
 	a := x.try
 	a.Follow(x.ctx, a.Gone)
 	defer func() {
 		kept := x.p.gate.Keep(&x.wait) // else somebody may still be about to end the attempt
 		x.spent = !a.Leave() || !kept || x.spent
+		x.facts.Trace.Tried(a.Worker.ID, a.Began, x.p.now, err)
 	}()
 	res, err := a.Client.Do(&a.Life, x.outgoing(a))
 	if err != nil {
@@ -105,7 +106,7 @@ func (x *exchange) outgoing(a *attempt) *upstream.Request {
 	if edits := x.edits(a); edits != nil {
 		body = llmapi.Splice(body, edits...)
 	}
-	h := intake.ToWorker(x.room.sent[:0], x.in, intake.Toward{RequestID: x.facts.ID, Key: a.Key, Rank: a.Rank, KeyIsOurs: x.guest.Known})
+	h := intake.ToWorker(x.room.sent[:0], x.in, intake.Toward{RequestID: x.facts.ID, Trace: x.facts.Trace.Next(), State: x.facts.Trace.State, Key: a.Key, Rank: a.Rank, KeyIsOurs: x.guest.Known})
 	x.room.sent = h
 	a.request = upstream.Request{Method: x.r.Method, Path: intake.Target(x.r.URL), Header: h, Body: body}
 	out := &a.request
@@ -178,8 +179,8 @@ func (x *exchange) broke(ctx context.Context, err error) error {
 	case upstream.Timeout:
 		x.fault(fleet.Timeout, f.class)
 	case upstream.Exhausted, upstream.Invalid, upstream.Source: // the router's own trouble, or the request's: no worker has seen it
-		if up.Class == upstream.Exhausted {
-			x.p.tellExhausted(err)
+		if up.Class == upstream.Exhausted { // the operator can help it, and nobody else sees it
+			x.p.log.Error("no connection to a worker can be opened: raise the limit of open files (ulimit -n, LimitNOFILE)", "error", err)
 		}
 		x.upstreamError(a.Worker, f.class)
 		x.release(fleet.Failed)
