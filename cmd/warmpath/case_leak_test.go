@@ -194,6 +194,7 @@ func TestLEK_01_NoExchangeLeavesAnythingBehind(t *testing.T) {
 	})
 	rt := start(t, func(c *config.Config) {
 		c.LogLevel, c.BodyBytesMax = "error", bodyMax
+		c.Dash.DecisionsMax = 100 // full before the first measurement
 		c.Timeouts.Header, c.Timeouts.IdleGap = 40*time.Millisecond, 40*time.Millisecond
 		c.Ejection = config.Ejection{After: 3, First: 5 * time.Millisecond, Max: 20 * time.Millisecond}
 	}, running[:4]...)

@@ -152,8 +152,12 @@ func TestFLW02WhatWaitsIsBoundAndNothingOfItIsLeftBehind(t *testing.T) {
 func TestFLW04EachRequestLeavesAtTheNearestOfItsLimitsAndIsNeverServedLater(t *testing.T) {
 	h := newHouse(t, 1, func(c *config.Config) {
 		c.Queue.Class = "interactive"
-		c.Queue.Classes[0].WaitMax, c.Queue.Classes[1].WaitMax = 400*time.Millisecond, 900*time.Millisecond
+		for i, most := range []time.Duration{400 * time.Millisecond, time.Hour, 900 * time.Millisecond} {
+			c.Queue.Classes[i].WaitMax = most
+		}
 	})
+	patient, end := context.WithTimeout(t.Context(), patience())
+	defer end()
 	first := h.ask(t.Context(), chat("first", false))
 	h.inside(1, 0)
 	for _, c := range []struct {
@@ -161,12 +165,12 @@ func TestFLW04EachRequestLeavesAtTheNearestOfItsLimitsAndIsNeverServedLater(t *t
 		headers []string
 	}{
 		{400 * time.Millisecond, nil},
-		{900 * time.Millisecond, []string{"X-Warmpath-Class", "standard"}},
-		{100 * time.Millisecond, []string{"X-Request-Timeout-Ms", "100"}},
+		{900 * time.Millisecond, []string{"X-Warmpath-Class", "batch"}},
+		{100 * time.Millisecond, []string{"X-Warmpath-Class", "standard", "X-Request-Timeout-Ms", "100"}}, // else it would wait for an hour
 		{400 * time.Millisecond, []string{"X-Request-Timeout-Ms", "60000"}},
 	} {
 		began := time.Now()
-		if why, took := refused(<-h.ask(t.Context(), chat("late", false), c.headers...)), time.Since(began); why != "queue_timeout" || took < c.least {
+		if why, took := refused(<-h.ask(patient, chat("late", false), c.headers...)), time.Since(began); why != "queue_timeout" || took < c.least {
 			t.Errorf("%v: %s after %v, want queue_timeout after %v", c.headers, why, took, c.least)
 		}
 	}

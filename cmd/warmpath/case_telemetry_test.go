@@ -62,7 +62,7 @@ func (rt *testRouter) awaitTelemetry(id, want string) workerState {
 func TestTEL_02_TheRanksBehindOneAddressAddUp(t *testing.T) {
 	w1, w2 := newWorker(t, nil), newWorker(t, nil)
 	newBoard(w1, strings.Join([]string{
-		`vllm:num_requests_running{engine="0",model_name="m"} 0`, `vllm:num_requests_running{engine="1",model_name="m"} 50`,
+		`vllm:num_requests_running{engine="0",model_name="m"} 20`, `vllm:num_requests_running{engine="1",model_name="m"} 30`, `vllm:num_requests_running{engine="2",model_name="m"} 0`,
 		`vllm:num_requests_waiting{engine="0",model_name="m"} 0`, `vllm:num_requests_waiting{engine="1",model_name="m"} 0`,
 		`vllm:num_requests_running{engine="0",model_name="other"} 7`, `vllm:num_requests_running{engine="1",model_name="third"} 9`, ""}, "\n"))
 	newBoard(w2, strings.Join([]string{

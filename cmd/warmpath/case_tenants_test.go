@@ -170,7 +170,7 @@ func TestRTL02RequestsThatFindNoWorkerCostNothing(t *testing.T) {
 
 func TestAUT01WhoIsRefusedIsToldNothing(t *testing.T) {
 	w := newWorker(t, nil, "m", "secret-model")
-	rt := start(t, keyed(t, "    models: [m]\n"), w)
+	rt := start(t, keyed(t, "    models: [m, not-there-yet]\n"), w)
 	const wrong = "wp-search-0123456789abcdefghi-"
 	asked := map[string]reply{}
 	for name, headers := range map[string][]string{
@@ -187,7 +187,7 @@ func TestAUT01WhoIsRefusedIsToldNothing(t *testing.T) {
 			t.Errorf("%s: %d %v %s", name, r.status, r.header, r.body)
 		}
 	}
-	for _, model := range []string{"secret-model", "made-up"} {
+	for _, model := range []string{"secret-model", "made-up", "not-there-yet"} {
 		r := rt.post("/v1/chat/completions", strings.Replace(chat("x", false), `"m"`, `"`+model+`"`, 1), "X-Api-Key", searchKey)
 		if r.status != http.StatusNotFound {
 			t.Errorf("%s: %d %s", model, r.status, r.body)
@@ -195,8 +195,8 @@ func TestAUT01WhoIsRefusedIsToldNothing(t *testing.T) {
 		asked["model "+model] = reply{body: strings.ReplaceAll(r.body, model, "")}
 	}
 	asked["no model"] = rt.post("/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}]}`, "X-Api-Key", searchKey)
-	if a, b := asked["model secret-model"].body, asked["model made-up"].body; a != b {
-		t.Errorf("a model that is not for the key and one that is not there are told apart: %s, %s", a, b)
+	if a, b, c := asked["model secret-model"].body, asked["model made-up"].body, asked["model not-there-yet"].body; a != b || a != c {
+		t.Errorf("a model that is not for the key, one that is not there and one that would be for it are told apart: %s, %s, %s", a, b, c)
 	}
 	if asked["no model"].status != http.StatusOK {
 		t.Errorf("its only model is not taken: %s", asked["no model"].body)
