@@ -152,7 +152,7 @@ func TestRTL02RequestsThatFindNoWorkerCostNothing(t *testing.T) {
 	}
 	for range 10 {
 		if status := ask(); status != http.StatusServiceUnavailable {
-			t.Error(status)
+			t.Errorf("without a worker: %d", status)
 		}
 	}
 	w := newWorker(t, nil)
@@ -160,7 +160,7 @@ func TestRTL02RequestsThatFindNoWorkerCostNothing(t *testing.T) {
 	rt.awaitModels(w)
 	for range 5 {
 		if status := ask(); status != http.StatusOK {
-			t.Error(status)
+			t.Errorf("with one: %d", status)
 		}
 	}
 	if status := ask(); status != http.StatusTooManyRequests {

@@ -140,7 +140,13 @@ func (rt *testRouter) occupy(w *worker, n int) *held {
 // moved waits for the silent requests, which must have been answered elsewhere.
 func (h *held) moved(t *testing.T) {
 	t.Helper()
-	h.waiting.Wait()
+	all := make(chan struct{})
+	go func() { h.waiting.Wait(); close(all) }()
+	select {
+	case <-all:
+	case <-time.After(patience()):
+		t.Fatal("requests wait on for a worker that is leaving")
+	}
 	close(h.replies)
 	for r := range h.replies {
 		if r.status != http.StatusOK {
