@@ -20,6 +20,9 @@ func (r *router) handleLook(mux *http.ServeMux) {
 	mux.HandleFunc("GET /series", r.getSeries)
 	mux.HandleFunc("GET /decisions", r.getDecisions)
 	mux.HandleFunc("GET /decisions/{id}", r.getDecision)
+	mux.HandleFunc("GET /requests", r.getRequests)
+	mux.HandleFunc("GET /requests/{id}", r.getRequest)
+	mux.HandleFunc("DELETE /requests/{id}", r.deleteRequest)
 }
 
 // getSeries is the headline numbers over time, by columns.
@@ -184,7 +187,7 @@ func foundOf(e *recent.Entry) decisionFound {
 	return d
 }
 
-// getDecision is one decision, by its request's id, the last one of that id, or by its number.
+// getDecision is one decision, by its request's id, the last one of that id, or by its number; of a request that is not over how far it has come.
 func (r *router) getDecision(w http.ResponseWriter, q *http.Request) {
 	if askedBy(q).refused(w) {
 		return
@@ -194,9 +197,13 @@ func (r *router) getDecision(w http.ResponseWriter, q *http.Request) {
 	if !found && strings.Trim(id, "0123456789") == "" {
 		e, found = r.archive.recent.Find("#" + id)
 	}
+	if inside := r.insideBy(id); !found && len(inside) > 0 {
+		answer(w, http.StatusOK, map[string]any{"in_flight": inside})
+		return
+	}
 	if !found {
 		s := r.archive.recent.Stats()
-		refuse(w, http.StatusNotFound, fmt.Sprintf("no request %q among the last %d decisions (setting dash.decisions_max, %d); the id is that of the answer's X-Request-Id header, and a decision is kept when its request is over",
+		refuse(w, http.StatusNotFound, fmt.Sprintf("no request %q among the last %d decisions (setting dash.decisions_max, %d), nor inside; the id is that of the answer's X-Request-Id header",
 			id, s.Decisions, s.DecisionsMax))
 		return
 	}

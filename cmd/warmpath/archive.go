@@ -9,20 +9,27 @@ import (
 	"github.com/warmpath/warmpath/internal/declog"
 	"github.com/warmpath/warmpath/internal/facts"
 	"github.com/warmpath/warmpath/internal/gate"
+	"github.com/warmpath/warmpath/internal/inflight"
 	"github.com/warmpath/warmpath/internal/outcome"
 	"github.com/warmpath/warmpath/internal/recent"
 	"github.com/warmpath/warmpath/internal/series"
 )
 
-// archive is what the admin port keeps for those who look: numbers over time, and the last decisions.
+// archive is what the admin port keeps for those who look: numbers over time, the last decisions, and who is inside.
 type archive struct {
 	series  *series.Series
 	recent  *recent.Log
+	inside  *inflight.Book
 	records sync.Pool // of *declog.Record, where there is no decision log to have them from
 }
 
-func newArchive(c config.Config, now time.Time) *archive {
+// newArchive makes an empty one over what requests wait before.
+func newArchive(c config.Config, g *gate.Gate, now time.Time) *archive {
 	return &archive{series: series.New(now), recent: recent.New(recent.Options{Max: c.Dash.DecisionsMax, BytesMax: int64(c.Dash.DecisionsBytesMax)}),
+		inside: inflight.New(func(as any) (inflight.Standing, bool) {
+			s, waits := g.Standing(as.(*gate.Wait))
+			return inflight.Standing(s), waits
+		}),
 		records: sync.Pool{New: func() any { return new(declog.Record) }}}
 }
 

@@ -36,6 +36,7 @@ func fill(d *declog.Record, f *facts.Facts) {
 	for _, t := range f.Failed {
 		d.Tries = append(d.Tries, declog.Try{Worker: t.Worker, Class: t.Class, Status: t.Status})
 	}
+	d.Operator = f.Operator
 	d.Outcome, d.Status, d.Error, d.DecisionSeconds, d.E2ESeconds = string(f.Outcome), f.Status, f.Error, f.DecisionTime.Seconds(), f.Ended.Sub(f.Started).Seconds()
 	if !f.Placed.IsZero() {
 		d.QueueSeconds = f.Placed.Sub(f.Started).Seconds()

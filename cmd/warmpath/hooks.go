@@ -21,6 +21,7 @@ func (r *router) hooks() proxy.Hooks {
 		Find:    r.exact.find,
 		Settled: r.settled,
 		Tracer:  r.tracing.tracer,
+		Inside:  r.archive.inside,
 		Decided: func(d time.Duration) { r.metrics.Decision.Observe(d) },
 		Retried: r.retried,
 		UpstreamError: func(w *fleet.Worker, class string) {
@@ -39,7 +40,10 @@ func (r *router) settled(f *facts.Facts) {
 	r.refusals.note(f)
 	r.exact.settled(f)
 	r.waited(f)
-	if f.Outcome == outcome.Cancelled {
+	switch {
+	case f.Operator != "":
+		m.CancelledByOperators.Inc()
+	case f.Outcome == outcome.Cancelled:
 		m.Cancellations.Inc()
 	}
 	if f.Unterminated {
@@ -122,6 +126,9 @@ func (r *router) logAccess(f *facts.Facts) {
 	}
 	if f.Refused != "" {
 		attrs = append(attrs, "refused", f.Refused)
+	}
+	if f.Operator != "" {
+		attrs = append(attrs, "operator", f.Operator)
 	}
 	if f.Error != "" {
 		attrs = append(attrs, "error", f.Error)

@@ -184,7 +184,7 @@ func (r *router) wire() error {
 			return fmt.Errorf("the queue cannot be made (setting queue): %w", err)
 		}
 	}
-	r.archive = newArchive(c, r.started)
+	r.archive = newArchive(c, r.gate, r.started)
 	r.metrics = metrics.New(r.collect)
 	built := thisBuild()
 	for _, class := range c.Queue.ClassNames() {

@@ -77,10 +77,11 @@ type Record struct {
 	MoneyEst           float64 `json:"money_est,omitempty"`
 	Money              float64 `json:"money,omitempty"` // that it cost
 
-	Outcome string `json:"outcome,omitempty"`
-	Refused string `json:"refused,omitempty"` // why it might not wait, or which limit kept it out
-	Status  int    `json:"status,omitempty"`  // HTTP status the client saw
-	Error   string `json:"error,omitempty"`
+	Outcome  string `json:"outcome,omitempty"`
+	Refused  string `json:"refused,omitempty"` // why it might not wait, or which limit kept it out
+	Status   int    `json:"status,omitempty"`  // HTTP status the client saw
+	Error    string `json:"error,omitempty"`
+	Operator string `json:"operator,omitempty"` // who cancelled it at the admin port
 
 	DecisionSeconds float64 `json:"decision_seconds,omitempty"`
 	QueueSeconds    float64 `json:"queue_seconds,omitempty"`  // arrival to dispatch
@@ -131,7 +132,7 @@ const (
 
 // bound cuts a record to its bounds: models, tenants and errors are other people's words.
 func (r *Record) bound() {
-	for _, s := range []*string{&r.ID, &r.API, &r.Model, &r.Adapter, &r.Tenant, &r.Class, &r.Refused, &r.Session, &r.Policy, &r.Pool, &r.Asked, &r.ModelReason, &r.Worker, &r.Hit, &r.Relaxed, &r.Outcome} {
+	for _, s := range []*string{&r.ID, &r.API, &r.Model, &r.Adapter, &r.Tenant, &r.Class, &r.Refused, &r.Session, &r.Policy, &r.Pool, &r.Asked, &r.ModelReason, &r.Worker, &r.Hit, &r.Relaxed, &r.Outcome, &r.Operator} {
 		*s = (*s)[:min(len(*s), stringBytesMax)]
 	}
 	for _, s := range []*string{&r.Reason, &r.Error, &r.PoolWhy} {

@@ -273,6 +273,9 @@ func (w *reply) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
+// WakeRead ends a read of the body that is under way, or the next one, as if its deadline were over. Any goroutine may call it.
+func (w *reply) WakeRead() { w.c.nc.SetReadDeadline(longPast) }
+
 // SetWriteDeadline bounds the writes of this answer that find their client taking nothing.
 func (w *reply) SetWriteDeadline(t time.Time) error {
 	w.until = t

@@ -48,6 +48,7 @@ type Facts struct {
 	Outcome      outcome.Outcome
 	Error        string // what went wrong, without any of the request's content
 	ErrorClass   string // of the upstream error, if that was it
+	Operator     string // who cancelled it; "" nobody did
 
 	Started, Placed, FirstToken, Ended time.Time // zero when it never came to that
 	Gaps                               []float32 // seconds between tokens, the first 4,096

@@ -37,16 +37,20 @@ func (g *Gate) turn(ctx context.Context, w *Wait) bool {
 		case <-ctx.Done():
 			return false
 		case <-tick:
-			if s, waits := g.standing(w); waits {
+			if s, waits := g.Standing(w); waits {
 				w.Tell(s)
 			}
 		}
 	}
 }
 
-func (g *Gate) standing(w *Wait) (s Standing, waits bool) {
+// Standing is how a request stands; false: it does not wait. The Wait is one that was given to Enter, or is about to be, and does not change meanwhile.
+func (g *Gate) Standing(w *Wait) (s Standing, waits bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.queue == nil {
+		return s, false
+	}
 	s.Before = g.queue.Position(&w.Item)
 	s.Wait, s.Known = g.queue.ExpectedWait(g.now(), &w.Item)
 	return s, s.Before >= 0

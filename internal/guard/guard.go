@@ -12,6 +12,7 @@
 package guard
 
 import (
+	"context"
 	"crypto/subtle"
 	"net"
 	"net/http"
@@ -110,17 +111,29 @@ func (g *Guard) Before(next http.Handler) http.Handler {
 	}))
 	inside := origins.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if g.lets(w, r) {
+		if who, comes := g.lets(w, r); comes {
+			if who != "" {
+				r = r.WithContext(context.WithValue(r.Context(), whoKey{}, who))
+			}
 			inside.ServeHTTP(w, r)
 		}
 	})
 }
 
-// lets answers those that it does not let in.
-func (g *Guard) lets(w http.ResponseWriter, r *http.Request) bool {
+// whoKey is where the name of a caller's token is.
+type whoKey struct{}
+
+// Who is the name of the token that a request was let in with; "" where it showed none.
+func Who(r *http.Request) string {
+	who, _ := r.Context().Value(whoKey{}).(string)
+	return who
+}
+
+// lets answers those that it does not let in, and says by which token's name others come.
+func (g *Guard) lets(w http.ResponseWriter, r *http.Request) (by string, comes bool) {
 	needs := g.o.Needs(r)
 	if needs == None {
-		return true
+		return "", true
 	}
 	tokens := *g.tokens.Load()
 	header, text := shown(r)
@@ -130,7 +143,7 @@ func (g *Guard) lets(w http.ResponseWriter, r *http.Request) bool {
 	}
 	switch {
 	case who != nil && who.Role.may(needs): // no page can show a token that it was not given: the name does not matter then
-		return true
+		return who.Name, true
 	case who != nil:
 		g.refuse(w, ByRole, http.StatusForbidden, "the token "+who.Name+" has the role "+who.Role.String()+"; this needs "+needs.String()+" (setting admin_access.tokens)")
 	case !g.answersTo(r.Host):
@@ -139,9 +152,9 @@ func (g *Guard) lets(w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("WWW-Authenticate", `Bearer, Basic realm="warmpath admin"`)
 		g.refuse(w, ByToken, http.StatusUnauthorized, "a token is needed, as Authorization: Bearer TOKEN (setting admin_access.tokens)")
 	default:
-		return true
+		return "", true
 	}
-	return false
+	return "", false
 }
 
 func (g *Guard) refuse(w http.ResponseWriter, reason string, status int, message string) {

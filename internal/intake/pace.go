@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/header"
+	"github.com/warmpath/warmpath/internal/life"
 )
 
 // What one client may hold of the router: time, by being slow, and memory, by the bodies it sends.
@@ -140,9 +142,44 @@ type Upload struct {
 	Writer        http.ResponseWriter // of the same exchange
 	Limit         time.Duration       // for 16 KiB more; 0 = none
 	Memory        *Share
+	Context       context.Context        // whose end breaks a wait off,
+	Breaks        func(cause error) bool // if its cause is one that does: what a client sent before it left is still read. nil: none is
 
-	due int  // bytes that must still come before the deadline is moved
-	set bool // a deadline is in force
+	watch life.Watch
+	due   int  // bytes that must still come before the deadline is moved
+	set   bool // a deadline is in force
+}
+
+// Watch has the end of the context break off what is waited for, until Leave. A read that begins at that very moment may wait for Limit still.
+func (u *Upload) Watch() {
+	u.watch.Follow(u.Context, func(cause error) {
+		if u.Breaks(cause) {
+			wake(u.Writer)
+		}
+	})
+}
+
+// broken is why nothing more is read, nil as long as it is.
+func (u *Upload) broken() error {
+	if u.Breaks == nil {
+		return nil
+	}
+	if cause := context.Cause(u.Context); cause != nil && u.Breaks(cause) {
+		return cause
+	}
+	return nil
+}
+
+// Leave ends Watch.
+func (u *Upload) Leave() { u.watch.Stop() }
+
+// wake breaks off a read of a request's body.
+func wake(w http.ResponseWriter) {
+	if c, ours := w.(interface{ WakeRead() }); ours {
+		c.WakeRead()
+		return
+	}
+	http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0))
 }
 
 // Read takes what comes. Errors of its own are *SlowError, *FullError and *TightError.
@@ -151,12 +188,18 @@ func (u *Upload) Read(p []byte) (int, error) {
 		u.due, u.set = uploadPieceBytes, true
 		http.NewResponseController(u.Writer).SetReadDeadline(time.Now().Add(u.Limit))
 	}
+	if broken := u.broken(); broken != nil {
+		return 0, broken
+	}
 	n, err := u.ReadCloser.Read(p)
 	u.due -= n
 	if err == io.EOF && u.set {
 		http.NewResponseController(u.Writer).SetReadDeadline(time.Time{}) // the server reads on, to see the client leave
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
+		if broken := u.broken(); broken != nil {
+			return n, broken
+		}
 		return n, &SlowError{u.Limit}
 	}
 	if full := u.Memory.Hold(n); full != nil {

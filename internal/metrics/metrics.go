@@ -49,7 +49,8 @@ type Set struct {
 	CachedTokensReported  Counter   // prompt tokens the engine reported as cached
 	HitsDeclined          Counter   // placements that gave up a longer match for a less loaded worker
 	Retries               Counter   // attempts after the first
-	Cancellations         Counter   // requests whose client left
+	Cancellations         Counter   // requests whose client left,
+	CancelledByOperators  Counter   // and those that somebody cancelled at the admin port
 	RequestsWithoutText   Counter   // requests that carry no text to match and were placed by load alone
 	StreamsUnterminated   Counter   // streams that ended cleanly without their dialect's terminator
 	RepliesUnmetered      Counter   // successful replies that told no usage
@@ -81,7 +82,6 @@ func New(collect func(*State)) *Set {
 		CachedTokensReported:  newCounter(r, "warmpath_cached_tokens_reported_total"),
 		HitsDeclined:          newCounter(r, "warmpath_hits_declined_total"),
 		Retries:               newCounter(r, "warmpath_retries_total"),
-		Cancellations:         newCounter(r, "warmpath_cancellations_total"),
 		RequestsWithoutText:   newCounter(r, "warmpath_requests_without_text_total"),
 		StreamsUnterminated:   newCounter(r, "warmpath_streams_without_terminator_total"),
 		RepliesUnmetered:      newCounter(r, "warmpath_replies_unmetered_total"),
@@ -104,6 +104,8 @@ func New(collect func(*State)) *Set {
 	s.workers = newHandles(workersMax, func(id string) *Worker { return &Worker{id: id, vecs: &s.vecs} })
 	waits := newHistograms(r, "warmpath_queue_wait_seconds")
 	s.waits = newHandles(classesMax, func(name string) *Histogram { return &Histogram{waits.WithLabelValues(name)} })
+	cancellations := newCounters(r, "warmpath_cancellations_total")
+	s.Cancellations, s.CancelledByOperators = Counter{cancellations.WithLabelValues("client")}, Counter{cancellations.WithLabelValues("operator")}
 	s.collect = collect
 	if collect == nil {
 		collect = func(*State) {}

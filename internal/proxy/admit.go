@@ -9,6 +9,7 @@ import (
 	"github.com/warmpath/warmpath/internal/bill"
 	"github.com/warmpath/warmpath/internal/flow"
 	"github.com/warmpath/warmpath/internal/gate"
+	"github.com/warmpath/warmpath/internal/inflight"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/outcome"
 	"github.com/warmpath/warmpath/internal/refusal"
@@ -71,7 +72,9 @@ func (x *exchange) admit() error {
 	w := x.waiting()
 	a := x.attempt()
 	w.End = a.End
+	x.entry.Wait(w)
 	err := x.p.gate.Enter(x.ctx, &a.Attempt, &x.want, w)
+	x.entry.Wait(nil)
 	took := x.p.now().Sub(began) - w.Waited
 	x.facts.DecisionTime, x.facts.Waited, x.keyed = x.facts.DecisionTime+took, x.facts.Waited+w.Waited, time.Time{}
 	if h := x.p.hooks.Decided; h != nil {
@@ -83,6 +86,8 @@ func (x *exchange) admit() error {
 	x.try = a
 	x.want.Tried = append(x.want.Tried, a.Worker)
 	x.facts.Decision, x.facts.Forecast, x.facts.Pool, x.facts.Tries, x.facts.Placed = a.Decision, a.Forecast, a.Pool, x.facts.Tries+1, a.Began
+	f := &a.Forecast
+	x.entry.Place(inflight.Placement{Worker: a.Worker.ID, Pool: a.Pool.Name, CachedTokens: f.CachedTokens, OutputTokens: f.OutputTokens, PrefillSeconds: f.PrefillSeconds, DecodeSeconds: f.DecodeSeconds}, a.Began)
 	return nil
 }
 

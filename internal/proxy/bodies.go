@@ -3,14 +3,12 @@ package proxy
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"time"
 
+	"github.com/warmpath/warmpath/internal/inflight"
 	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/llmapi"
-	"github.com/warmpath/warmpath/internal/outcome"
 	"github.com/warmpath/warmpath/internal/refusal"
 )
 
@@ -47,9 +45,11 @@ func (x *exchange) readOther(shape bodyShape) error {
 		limits.SpoolBytes = 0 // its text is held in memory anyway
 	}
 	x.req = llmapi.Request{N: 1, Prompts: 1} // it still holds what another request said
-	taken, err := intake.Take(x.upload(), x.r.ContentLength, limits)
+	up := x.upload()
+	taken, err := intake.Take(up, x.r.ContentLength, limits)
+	up.Leave()
 	if err != nil {
-		return x.takeFailure(err)
+		return x.brokenOff(err)
 	}
 	x.taken, x.body, x.unread = taken, taken.Bytes, false
 	if taken.Spooled() {
@@ -61,7 +61,7 @@ func (x *exchange) readOther(shape bodyShape) error {
 	encoding := intake.Encoding(x.in.Get("Content-Encoding"))
 	switch {
 	case encoding != "" && !intake.Readable(encoding):
-		x.unnamed = func(string) error { return unreadable(encoding) }
+		x.unnamed = func(string) error { return failed(refusal.Unreadable(encoding)) }
 	case shape == packedJSON:
 		err = x.readPacked(encoding)
 	case shape == formBody:
@@ -84,7 +84,7 @@ func (x *exchange) readPacked(encoding string) error {
 	case intake.NoRoom(err):
 		return x.brokenOff(err)
 	case errors.As(err, &large):
-		return tooLarge("unpacked "+large.Error(), large.BytesMax)
+		return failed(refusal.TooLarge("unpacked "+large.Error(), large.BytesMax))
 	case err != nil:
 		return badRequest("", "the request body is not what its Content-Encoding %q says: %v", encoding, err)
 	}
@@ -129,9 +129,11 @@ func (x *exchange) readRaw() {
 	}
 }
 
-// upload is the client's body, bounded in time and memory.
-func (x *exchange) upload() io.ReadCloser {
-	return &intake.Upload{ReadCloser: x.r.Body, Writer: x.w, Limit: x.o.ClientTimeout, Memory: &x.share}
+// upload is the client's body, bounded in time and memory. Somebody who cancels the request ends it, until Leave.
+func (x *exchange) upload() *intake.Upload {
+	up := &intake.Upload{ReadCloser: x.r.Body, Writer: x.down.ResponseWriter, Limit: x.o.ClientTimeout, Memory: &x.share, Context: x.ctx, Breaks: inflight.IsCancelled}
+	up.Watch()
+	return up
 }
 
 // bodyBytes is the length of the body as it came.
@@ -142,48 +144,9 @@ func (x *exchange) bodyBytes() int {
 	return len(x.body)
 }
 
-// takeFailure shapes why a body was not taken in.
-func (x *exchange) takeFailure(err error) error {
-	var large *intake.TooLargeError
-	var spool *intake.SpoolError
-	switch {
-	case errors.As(err, &large):
-		got := "more"
-		if x.r.ContentLength > 0 {
-			got = fmt.Sprintf("%d bytes", x.r.ContentLength)
-		}
-		return tooLarge(got, large.BytesMax)
-	case errors.As(err, &spool):
-		return &failure{status: http.StatusInsufficientStorage, kind: llmapi.KindOverloaded, outcome: outcome.Failed, retryAfter: time.Second,
-			message: err.Error() + " (settings body_spool_dir, body_spool_bytes)"}
-	}
-	return x.brokenOff(err)
-}
-
-// brokenOff shapes a body that did not come to its end.
-func (x *exchange) brokenOff(err error) error {
-	var slow *intake.SlowError
-	switch {
-	case errors.As(err, &slow):
-		return &failure{status: http.StatusRequestTimeout, kind: llmapi.KindTimeout, outcome: outcome.ClientError, message: err.Error() + " (setting timeouts.client)"}
-	case intake.NoRoom(err):
-		return &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, outcome: outcome.Busy, retryAfter: time.Second, message: err.Error()}
-	}
-	if x.ctx.Err() != nil || errors.Is(err, io.ErrUnexpectedEOF) {
-		return &failure{status: http.StatusBadRequest, kind: llmapi.KindInvalid, message: "the request body ended early: " + err.Error(), outcome: outcome.Cancelled}
-	}
-	return badRequest("", "the request body cannot be read: %v", err)
-}
-
-func tooLarge(got string, limit int64) *failure {
-	return &failure{status: http.StatusRequestEntityTooLarge, kind: llmapi.KindTooLarge, outcome: outcome.ClientError,
-		message: fmt.Sprintf("the request body has %s, the limit is %d bytes (setting body_bytes_max)", got, limit)}
-}
-
-// unreadable refuses a body that only its model's workers could read, where nobody can tell which those are.
-func unreadable(encoding string) *failure {
-	return &failure{status: http.StatusUnsupportedMediaType, kind: llmapi.KindInvalid, param: "model", outcome: outcome.ClientError,
-		message: fmt.Sprintf("the body is compressed with %q, which the router does not read, and there are several models; send it plain or with gzip, or add ?model=NAME to the path", encoding)}
+// brokenOff shapes why a body was not taken in.
+func (x *exchange) brokenOff(err error) *failure {
+	return failed(refusal.Body(err, x.r.ContentLength, x.ctx.Err() != nil))
 }
 
 // writeUnread answers while the client may still be sending; begun says that it was asked to.

@@ -14,6 +14,7 @@ import (
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/header"
+	"github.com/warmpath/warmpath/internal/inflight"
 	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/life"
 	"github.com/warmpath/warmpath/internal/llmapi"
@@ -34,6 +35,7 @@ type exchange struct {
 	chain prefix.Chain
 	known exact.Found
 	one   attempt // the first
+	entry inflight.Entry
 	room  room
 }
 
@@ -102,6 +104,7 @@ func newExchange(p *Proxy) *exchange {
 func (p *Proxy) begin(w http.ResponseWriter, r *http.Request) *exchange {
 	x := p.pool.Get().(*exchange)
 	x.start(w, r)
+	x.ctx = p.hooks.Inside.Enter(&x.entry, x.ctx, x.facts.ID, x.facts.Path, x.facts.Started)
 	p.retries.Earn()
 	return x
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/warmpath/warmpath/internal/facts"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
+	"github.com/warmpath/warmpath/internal/inflight"
 	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/models"
@@ -82,6 +83,7 @@ type Hooks struct {
 	UpstreamError func(worker *fleet.Worker, class string)       // a worker failed, by class
 	Ejected       func(worker *fleet.Worker, why fleet.Ejection) // it was put out
 	Tracer        *trace.Tracer                                  // nil: requests are in no traces of ours
+	Inside        *inflight.Book                                 // who is inside, for those who look; nil: nobody does
 	// Find tells what is known exactly of a prompt, in the step key.
 	Find func(ctx context.Context, ask render.Ask, into *exact.Found) bool
 }
@@ -226,6 +228,7 @@ func (p *Proxy) end(x *exchange) {
 		x.taken.Close()
 	}
 	x.settle()
+	x.spent = !x.entry.Leave() || x.spent
 	if abort {
 		x.down.Break(x.r, x.events)
 		panic(http.ErrAbortHandler) // the server then closes the connection without a clean end
@@ -245,9 +248,15 @@ func (p *Proxy) end(x *exchange) {
 // fail answers with an error of our own: as a response while nothing has left, else as an event of the client's dialect followed
 // by a broken connection, so that a cut answer never looks complete.
 func (x *exchange) fail(f *failure) {
-	if cause := context.Cause(x.ctx); errors.Is(cause, ErrDrainLimit) {
+	var cancelled *inflight.Cancelled
+	switch cause := context.Cause(x.ctx); {
+	case errors.Is(cause, ErrDrainLimit):
 		f = &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindOverloaded, outcome: outcome.Failed, message: cause.Error(), class: f.class}
-	} else if cause != nil {
+	case errors.As(cause, &cancelled):
+		f = &failure{status: http.StatusServiceUnavailable, kind: llmapi.KindUpstream, outcome: outcome.Cancelled, message: cause.Error(), class: f.class}
+		x.facts.Operator = cancelled.By
+		x.w.Header().Set(headerRetry, "false") // else the clients of OpenAI and Anthropic ask again
+	case cause != nil:
 		f.outcome = outcome.Cancelled
 	}
 	f.message = intake.Clip(f.message)

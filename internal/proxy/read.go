@@ -50,7 +50,7 @@ func (x *exchange) takeShort(n int) ([]byte, error) {
 func (x *exchange) readBody() ([]byte, error) {
 	limit := x.o.BodyBytesMax
 	if n := x.r.ContentLength; n > limit {
-		return nil, tooLarge(fmt.Sprintf("%d bytes", n), limit)
+		return nil, failed(refusal.TooLarge(fmt.Sprintf("%d bytes", n), limit))
 	}
 	if x.r.ContentLength == 0 {
 		return nil, nil
@@ -58,7 +58,9 @@ func (x *exchange) readBody() ([]byte, error) {
 	if n := x.r.ContentLength; n > 0 && n <= int64(len(x.room.body)) && intake.Here(x.r.Body) {
 		return x.takeShort(int(n))
 	}
-	r := http.MaxBytesReader(x.down.ResponseWriter, x.upload(), limit)
+	up := x.upload()
+	defer up.Leave()
+	r := http.MaxBytesReader(x.down.ResponseWriter, up, limit)
 	var body []byte
 	var err error
 	if n := x.r.ContentLength; n > 0 {
@@ -71,7 +73,7 @@ func (x *exchange) readBody() ([]byte, error) {
 	}
 	var big *http.MaxBytesError
 	if errors.As(err, &big) {
-		return nil, tooLarge("more", limit)
+		return nil, failed(refusal.TooLarge("more", limit))
 	}
 	return nil, x.brokenOff(err)
 }

@@ -50,6 +50,7 @@ const (
 	headerCost     = "X-Warmpath-Cost"
 
 	headerPreempted = "X-Warmpath-Preempted"
+	headerRetry     = "X-Should-Retry"
 )
 
 // writeHead sends the response head. Named is whether the worker may be told: it must be certain to be the one that answers.
@@ -96,6 +97,7 @@ func (x *exchange) reply(ctx context.Context, res *upstream.Response) error {
 				return x.workerLeft()
 			}
 			x.facts.FirstToken = x.p.now()
+			x.entry.Begin()
 			x.probed()
 		}
 		x.writeHead(res, true)

@@ -164,10 +164,12 @@ func (s *streaming) observe(piece []byte) []byte {
 	}
 	now := x.p.now()
 	x.try.Generated(n)
+	x.entry.Generated(n)
 	f := &x.facts
 	if f.FirstToken.IsZero() {
 		f.FirstToken, x.lastToken = now, now
 		x.p.gate.FirstToken(&x.try.Attempt, now)
+		x.entry.Begin()
 		return out
 	}
 	gap := now.Sub(x.lastToken)
