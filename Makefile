@@ -29,11 +29,7 @@ TIMELESS := ^[^/]*/[^/]*/[^/]*$$|/(mutants|packaging)$$|/internal/(admission|bil
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-<<<<<<< HEAD
-.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts prove-queue prove-cost prove-models prove-policy prove-restart unit fuzz e2e e2e-page e2e-vllm exact templates test chaos mutants soak release lint-packaging bench streams bench-peers profile microbench check vuln generate
-=======
-.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts prove-queue prove-cost prove-models prove-policy unit fuzz conform e2e e2e-page e2e-vllm exact templates test chaos mutants soak release lint-packaging bench streams bench-peers profile microbench check vuln generate
->>>>>>> c8d0cf2cc5ce604b0db118a6e24c5c5bebc29092
+.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts prove-queue prove-cost prove-models prove-ghosts prove-policy prove-restart unit fuzz conform e2e e2e-page e2e-vllm exact templates test chaos mutants soak release lint-packaging bench streams bench-peers profile microbench check vuln generate
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,10 +40,10 @@ build: ## the static binary, bin/warmpath
 demo: build ## four policies on an embedded fleet, side by side (DEMO="--keep", DEMO="--json")
 	@bin/warmpath demo $(DEMO)
 
-prove: build ## the product's promises on simulated workers, pass or FAIL each (PROVE="--json"); also prove-fallback, -load, -unlike, -errors, -counts, -queue, -cost, -models
+prove: build ## the product's promises on simulated workers, pass or FAIL each (PROVE="--json"); also prove-fallback, -load, -unlike, -errors, -counts, -queue, -cost, -models, -ghosts
 	@bin/warmpath prove $(PROVE)
 
-prove-fallback prove-load prove-unlike prove-errors prove-counts prove-queue prove-cost prove-models: build
+prove-fallback prove-load prove-unlike prove-errors prove-counts prove-queue prove-cost prove-models prove-ghosts: build
 	@bin/warmpath prove $(@:prove-%=%) $(PROVE)
 
 prove-policy: build ## the default policy against all others by replays, pass or FAIL (TRACES=folder, PROVE="--half even --quick"); some 20 minutes
