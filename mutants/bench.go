@@ -93,7 +93,7 @@ func verdict(out string, err error, why string) string {
 
 // test is what go test says. Without the race detector: what it looks for is not what mutants are made of, and it takes three times as long.
 func (b bench) test(ctx context.Context, pkg, run string, flags ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"test", "-count=1", "-timeout", testLimit, "-run", run}, flags, []string{pkg})...)
+	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"test", "-vet=off", "-count=1", "-timeout", testLimit, "-run", run}, flags, []string{pkg})...)
 	cmd.Dir = b.root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", patience)
 	out, err := cmd.CombinedOutput()
