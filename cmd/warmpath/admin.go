@@ -139,6 +139,8 @@ type routerState struct {
 	Pools       []poolState     `json:"pools,omitempty"`
 	Virtual     []virtualState  `json:"virtual_models,omitempty"`
 	Forecasts   []forecastState `json:"forecasts"`
+	Ghosts      []ghostState    `json:"ghosts,omitempty"`
+	GhostsAbout *ghostsAbout    `json:"ghosts_about,omitempty"`
 	Sources     []sourceState   `json:"discovery"`
 	Refused     []refusedState  `json:"refused_workers,omitempty"`
 	Memory      memory.State    `json:"memory"`
@@ -206,6 +208,7 @@ func (r *router) state() routerState {
 	modes := r.exact.modes(s.Models)
 	s.Queue, s.Pools, s.Virtual, s.Forecasts = r.queueNow(), r.poolsNow(), r.virtualsNow(), r.forecastsNow()
 	s.Tenants, s.TenantsMore = r.tenantsNow()
+	s.Ghosts, s.GhostsAbout = r.ghostsNow()
 	standings := r.members.standings()
 	s.Sources, s.Refused = r.sourcesNow(), r.refusedNow()
 	s.Memory, s.Bounds = r.memory.State(), r.boundsNow()

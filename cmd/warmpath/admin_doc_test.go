@@ -11,7 +11,7 @@ import (
 
 func TestThePageOfTheAdminPortNamesEveryFieldAndState(t *testing.T) {
 	page := ""
-	for _, file := range []string{"../../docs/ADMIN.md", "../../docs/LOOK.md"} {
+	for _, file := range []string{"../../docs/ADMIN.md", "../../docs/LOOK.md", "../../docs/GHOSTS.md"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -20,7 +20,7 @@ func TestThePageOfTheAdminPortNamesEveryFieldAndState(t *testing.T) {
 	}
 	for _, kind := range []any{workerState{}, outState{}, faultState{}, routerState{}, indexState{}, logState{}, eventState{}, modeState{}, truthState{}, lostState{}, queueState{}, queueClassState{}, queueLineState{}, tenantState{}, sched.Decision{}, sched.Row{},
 		explanation{}, explainedPrompt{}, explainedAnswer{}, explainedCost{}, explainedQueue{}, explainedRow{}, explainedEnd{},
-		decisionsFound{}, decisionRow{}, decisionFound{}, timeline{}, compared{}, prediction{}, requestsInside{}, requestRow{}} {
+		decisionsFound{}, decisionRow{}, decisionFound{}, timeline{}, compared{}, prediction{}, requestsInside{}, requestRow{}, ghostState{}, ghostFigures{}, ghostsAbout{}} {
 		of := reflect.TypeOf(kind)
 		for i := range of.NumField() {
 			name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
@@ -28,7 +28,7 @@ func TestThePageOfTheAdminPortNamesEveryFieldAndState(t *testing.T) {
 				continue
 			}
 			if !strings.Contains(page, "`"+name+"`") && !strings.Contains(page, "."+name+"`") {
-				t.Errorf("docs/ADMIN.md and docs/LOOK.md do not name %s of %s", name, of.Name())
+				t.Errorf("docs/ADMIN.md, docs/LOOK.md and docs/GHOSTS.md do not name %s of %s", name, of.Name())
 			}
 		}
 	}

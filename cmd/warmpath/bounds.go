@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/discovery"
@@ -134,6 +135,10 @@ func (r *router) boundsNow() []ledger.Line {
 	if w := r.decisions.Load(); w != nil {
 		n, most := w.Waiting()
 		l.Set(ledger.DecisionRecords, float64(most), float64(n), w.Stats().Dropped)
+	}
+	if r.ghosts != nil {
+		g := r.ghosts.report(time.Now())
+		l.Set(ledger.GhostBytes, float64(r.ghosts.most), float64(g.Bytes), 0)
 	}
 	return l.Lines()
 }

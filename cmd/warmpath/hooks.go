@@ -69,6 +69,7 @@ func (r *router) settled(f *facts.Facts) {
 			lat.E2E.Observe(f.Ended.Sub(f.Started))
 		}
 	}
+	r.ghosts.settled(f)
 	r.archive.settled(f, r.decisions.Load())
 	r.tracing.sender.Settled(f)
 	if r.settings().AccessLog {
@@ -144,6 +145,7 @@ func (r *router) collect(s *metrics.State) {
 	r.collectReloads(&s.Reload)
 	r.collectChoices(s)
 	r.collectForecasts(s)
+	r.collectGhosts(s)
 	r.collectSources(s)
 	r.collectBounds(s)
 	r.gate.View(func(v gate.View) {

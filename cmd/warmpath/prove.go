@@ -33,6 +33,7 @@ var promises = []promise{
 	{"queue", "who waits is served in the order that is due", proveQueue},
 	{"cost", "what requests will cost is known before they run", proveCost},
 	{"models", "names that stand for several models keep to what is set", proveModels},
+	{"ghosts", "what other rules would have saved is what replays of them find", proveGhosts},
 }
 
 const proveLong = `Runs the real router, over real sockets, before simulated engines and holds it to its promises. Each case is one line,
@@ -64,6 +65,9 @@ const proveLong = `Runs the real router, over real sockets, before simulated eng
             size of prompt, goes to the cheapest that can; a canary of 5 % gets 4 to 6 % of the conversations, which keep their model;
             a conversation stays unless leaving pays for the prefill; what is too long or down is answered by the fallback for that.
                                                                                                        (half a minute)
+  ghosts    Replays in virtual time of conversations, agents, shared system prompts, long documents and unlike workers; ghosts are told of
+            them as the router tells them, with all blocks and with a tenth of them. Held to: the hit rates that they give to round-robin,
+            random and session-hash are off those of replays under these by 3 points at most, and so is what was reachable. (two minutes)
 
 Figures of time depend on this machine being otherwise idle: the time by which simulated engines ran late is shown.`
 

@@ -56,11 +56,12 @@ type router struct {
 	exact     *exactMode
 	members   *members
 	decisions atomic.Pointer[declog.Writer] // nil: no decision log
-	tracing   tracing
-	came      *handover.Inherited // what came with the process
-	inherited estate              // from the process before
-	leaving   atomic.Bool         // /readyz fails, and requests are still taken
+	came      *handover.Inherited           // what came with the process
+	inherited estate                        // from the process before
+	leaving   atomic.Bool                   // /readyz fails, and requests are still taken
 	archive   *archive
+	tracing   tracing
+	ghosts    *ghosts      // nil: there are none
 	saved     atomic.Int64 // when what was learned was written last, in Unix seconds
 	secret    []byte       // the installation's
 	seed      prefix.Seed
@@ -195,6 +196,7 @@ func (r *router) wire() error {
 		return err
 	}
 	r.exact = r.wireExact()
+	r.ghosts = newGhosts(c.Ghosts)
 	r.members = newMembers(r)
 	r.keyer = prompt.New(r.seed, prompt.DefaultOptions())
 	r.memory = memory.New(r.memoryOptions(c))
@@ -227,6 +229,9 @@ func (r *router) serve() {
 	r.running.Go(func() { r.report("memory", r.memory.Run(r.asking)) })
 	r.running.Go(func() { r.report("log", r.lines.Run(r.asking, r.log)) })
 	r.running.Go(func() { r.keepSpent(r.asking) })
+	if r.ghosts != nil {
+		r.running.Go(func() { r.runGhosts(r.asking) })
+	}
 	r.running.Go(func() { r.keepSeries(r.asking) })
 	r.running.Go(func() { r.keepLearned(r.asking) })
 	r.running.Go(func() { r.watchReturns(r.asking) })

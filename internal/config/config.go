@@ -83,6 +83,7 @@ type Config struct {
 	ValueOfSecond  float64           `yaml:"value_of_second" doc:"Money that one second less until the end of an answer is worth, in the money of the models' prices. 0: only money counts."`
 	Conversations  int               `yaml:"conversations_max" doc:"Conversations whose model is remembered; those used longest ago are forgotten. 0: 100000."`
 	Dash           Dash              `yaml:"dash" change:"restart" doc:"What the admin port keeps for those who look: recent decisions, and how many may follow its events (docs/ADMIN.md)."`
+	Ghosts         Ghosts            `yaml:"ghosts" change:"restart" doc:"What other rules would have had to compute of the same traffic (docs/GHOSTS.md)."`
 	Exact          Exact             `yaml:"exact" change:"restart" doc:"Routing by the model's own tokens and the engines' own cache events, where both can be shown to be right. See docs/EXACT.md."`
 	Telemetry      Telemetry         `yaml:"telemetry" change:"restart" doc:"Asking the engines for their own counts."`
 	Traces         Traces            `yaml:"traces" change:"restart" doc:"Spans of requests for an OpenTelemetry collector (docs/TRACES.md). None unless an endpoint is named."`
@@ -200,6 +201,7 @@ func Default() Config {
 		IndexBytesMax:  Bytes(index.BytesMax),
 		Queue:          defaultQueue(),
 		Dash:           defaultDash(),
+		Ghosts:         defaultGhosts(),
 		Exact:          Exact{Events: EventsAuto, IndexBytesMax: Bytes(kvindex.DefaultOptions().BytesMax), TokensTimeout: 50 * time.Millisecond, TokensMax: 32, CacheBytesMax: 64 << 20},
 		Traces:         Traces{Sample: 1, Clients: true},
 		Telemetry:      Telemetry{Interval: asking.Interval, Timeout: asking.Timeout, StaleAfter: workers.StaleAfter},

@@ -83,6 +83,7 @@ exact: {tokenizers: [{model: m, path: /models/m}], events: "tcp://{host}:5557", 
 telemetry: {interval: 2s, timeout: 3s, stale_after: 9s}
 traces: {endpoint: "https://otel:4318", protocol: grpc, headers: [{name: a, value: b}], tls: {ca: /ca}, sample: 0.5, clients_decide: false}
 dash: {decisions_max: 50, decisions_bytes_max: 2MiB, listeners_max: 3}
+ghosts: {enabled: false, bytes_max: 4MiB, sample: 0.25}
 state_dir: /var/lib/warmpath
 state_max_age: 20m
 discovery:
@@ -118,7 +119,7 @@ func TestEverySettingArrives(t *testing.T) {
 		Queue: Queue{Classes: []Class{{Name: "a", Order: "fcfs", WaitMax: time.Minute, Ceiling: 0.5, ShedFrom: 0.25}, {Name: "b", Order: "shortest", WaitMax: 10 * time.Minute, Ceiling: 0.5, ShedFrom: 1}}, Class: "b", BodyPriority: "refuse", EnginePriority: true, TellPosition: 5 * time.Second, RequestsMax: 5, BytesMax: 1 << 20, WorkMax: time.Minute,
 			TenantRoom: 2, Ahead: time.Second, SizeMultiple: 3, AgeAfter: time.Second, AgedShare: 0.1, Depth: 2 * time.Second, Reserve: 0.5, Hold: 3 * time.Second, PreemptedMax: 2, Heavy: Heavy{4, 5, 0.5, 2, 0}},
 		Tenants: Tenants{File: "/etc/tenants.yaml"}, Exact: Exact{Tokenizers: []ModelFiles{{"m", "/models/m"}}, Events: "tcp://{host}:5557", IndexBytesMax: 8 << 20, TokensTimeout: 20 * time.Millisecond, TokensMax: 4, CacheBytesMax: 2 << 20},
-		Telemetry: Telemetry{Interval: 2 * time.Second, Timeout: 3 * time.Second, StaleAfter: 9 * time.Second}, Dash: Dash{DecisionsMax: 50, DecisionsBytesMax: 2 << 20, ListenersMax: 3},
+		Telemetry: Telemetry{Interval: 2 * time.Second, Timeout: 3 * time.Second, StaleAfter: 9 * time.Second}, Dash: Dash{DecisionsMax: 50, DecisionsBytesMax: 2 << 20, ListenersMax: 3}, Ghosts: Ghosts{BytesMax: 4 << 20, Sample: 0.25},
 		Traces: Traces{"https://otel:4318", "grpc", []TraceHeader{{"a", "b"}}, certs.WorkerFiles{CA: "/ca"}, 0.5, false}, StateDir: "/var/lib/warmpath", StateMaxAge: 20 * time.Minute,
 		Discovery: Discovery{File: "/etc/workers.yaml",
 			DNS:  []DNSSource{{Name: "engines.internal", Port: 8443, Scheme: "https"}, {Name: "_http._tcp.engines", Server: "10.0.0.53:53", Family: "ipv6", Every: 5 * time.Second, Labels: []string{"pool=x"}}},

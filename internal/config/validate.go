@@ -37,6 +37,7 @@ func (c Config) problems(isSet func(key string) bool) []Problem {
 	v.access(c)
 	v.queue(c.Queue)
 	v.dash(c.Dash)
+	v.ghosts(c.Ghosts)
 	v.tenants(c.Tenants)
 	v.poolsAndModels(c)
 	v.ejection(c.Ejection)

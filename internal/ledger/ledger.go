@@ -47,6 +47,7 @@ const (
 	WorkerLabels    = "worker_labels"
 	LogLines        = "log_lines"
 	DecisionRecords = "decision_records"
+	GhostBytes      = "ghost_bytes"
 )
 
 // Book is every bound, in the order of the page.
@@ -83,6 +84,7 @@ var Book = []Entry{
 	{WorkerLabels, "values", "workers with series of their own", "1024", "", "counted under `other`", false},
 	{LogLines, "lines", "lines a minute of one message in the log", "60", "log_lines_max", "left out; one line tells how many", true},
 	{DecisionRecords, "records", "records that wait to be written to the decision log", "4096", "", "dropped", false},
+	{GhostBytes, "bytes", "assumed caches of the rules that the fleet is compared with", "32MiB", "ghosts.bytes_max", "a smaller sample of blocks is looked at", false},
 }
 
 // Line is one bound as it stands.

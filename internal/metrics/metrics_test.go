@@ -78,6 +78,7 @@ func full() *Set {
 		s.Sources = []SourceState{{Source: "dns engines:8000", HasAge: true}}
 		s.Pools, s.Choices = []PoolState{{Pool: "short"}}, []ChoiceState{{Virtual: "chat", Model: "m", Reason: "only"}}
 		s.Forecasts = []ForecastState{{Model: "m"}}
+		s.Ghosts = &GhostState{Rules: []GhostRule{{Rule: "fleet"}}}
 		s.Bounds, s.Shed = []BoundState{{Name: "connections", Limit: 1}}, []ShedState{{Cache: "prefix_index"}}
 		s.Safety.Certificates = []CertificateState{{File: "tls.pem"}}
 		s.Forecasts = []ForecastState{{Model: "m"}}

@@ -1,14 +1,17 @@
 // Package reenact holds ghosts to replays: traffic is replayed under the default policy and told to ghosts as the router tells them of what it
 // served, and then replayed under the policies that the ghosts go by. What the ghosts say these would have had cached is compared with what
-// simulated engines found.
+// simulated engines found. Requests come in the replays when they came the first time: sessions would ask later where answers come later, and
+// that is other traffic.
 //
 //	err := reenact.Show(ctx, reenact.Options{Seed: 1}, func(v reenact.Verdict) { fmt.Println(v.Pass, v.Case, v.Figures) })
 package reenact
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/ghost"
@@ -52,7 +55,7 @@ func (o Options) scenes() []scene {
 	all := []scene{
 		{name: "conversations", traffic: "chats:chats=1500,turns=6,system=1200,question=250,output=300,think=8,rate=4", fleet: "h100-8b:8"},
 		{name: "long conversations in tight caches", traffic: "chats:chats=2000,turns=6,system=3000,question=2500,output=400,think=40,rate=3", fleet: "h100-8b:8"},
-		{name: "coding agents", traffic: "agents:sessions=250", fleet: "h100-8b:8", atOnce: 48},
+		{name: "coding agents", traffic: "agents:sessions=120", fleet: "h100-8b:8", atOnce: 16},
 		{name: "shared system prompts", traffic: "groups:groups=150,prompts=40,system=6000,question=1200,output=300,rate=12", fleet: "h100-8b:8"},
 		{name: "long documents", traffic: "documents:documents=500,questions=8,document=20000,question=100,output=200,rate=4", fleet: "h100-8b:8"},
 		{name: "workers of unlike caches", traffic: "groups:groups=200,prompts=30,system=8000,question=400,output=200,rate=8", fleet: "h100-32b-tp2:3,h100-8b:3"},
@@ -111,8 +114,11 @@ func (s scene) play(ctx context.Context, o Options, that func(Verdict)) error {
 		w.intake = ghost.NewIntake(w.ghosts.Threshold())
 		all = append(all, w)
 	}
-	talks := map[uint64][]prefix.Range{}
+	talks, came := map[uint64][]prefix.Range{}, []traces.Request(nil)
 	c.Told = func(t sim.Told) {
+		came = append(came, *t.Request)
+		one := &came[len(came)-1]
+		one.At, one.Follows, one.Think = t.Sequence.Arrived, false, 0
 		q := asServed(&t, trace.BlockTokens, talks)
 		for _, w := range all {
 			w.tell(&q)
@@ -125,7 +131,8 @@ func (s scene) play(ctx context.Context, o Options, that func(Verdict)) error {
 	for _, w := range all {
 		w.note()
 	}
-	c.Told = nil
+	slices.SortStableFunc(came, func(a, b traces.Request) int { return cmp.Compare(a.At, b.At) })
+	c = sim.Config{Trace: traces.Recorded(s.name, trace.BlockTokens, came), Fleet: fleet, Seed: o.Seed}
 	var replayed [ghost.Reachable]float64
 	for rule := range ghost.Reachable {
 		c.Policy = ghost.Names[rule]

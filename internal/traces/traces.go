@@ -204,6 +204,11 @@ func (l *list) Next(r *Request) error {
 
 func (l *list) Close() error { return nil }
 
+// Recorded is a trace of requests as they came, in order of At; none of them Follows another.
+func Recorded(name string, blockTokens int, all []Request) *Trace {
+	return &Trace{Name: name, Form: "recorded", BlockTokens: blockTokens, open: func(uint64) (Reader, error) { return &list{all: all}, nil }}
+}
+
 // formNames lists what is known, for errors.
 func formNames() string {
 	var b strings.Builder
