@@ -27,17 +27,30 @@ const (
 // A fieldCase is a fault that routers of this kind were reported to have. IDs are those of the collection it was taken from: gaps are its own.
 type fieldCase struct{ id, result, symptom string }
 
-// testsOf are the tests whose names carry the id of the case, such as TestSTR_01_... or TestKVE09IDX03..., sorted.
-func (c fieldCase) testsOf(tests []string) (mine []string) {
-	area, number, _ := strings.Cut(c.id, "-")
-	carries := regexp.MustCompile(`(?:^Test|^Fuzz|[0-9_])` + area + `_?` + number + `(?:[^0-9]|$)`)
-	for _, t := range tests {
-		if carries.MatchString(t) {
-			mine = append(mine, t)
+// An id in the name of a test, such as TestSTR_01_... or TestKVE09IDX03...: at its beginning, behind a digit or behind an underscore.
+var idInName = regexp.MustCompile(`^([A-Z]{2,3})_?([0-9]{2})(?:[^0-9]|$)`)
+
+func idsIn(name string) (ids []string) {
+	for at := len("Test"); at < len(name); at++ { // and of Fuzz
+		if before := name[at-1]; at > len("Test") && before != '_' && (before < '0' || before > '9') {
+			continue
+		}
+		if m := idInName.FindStringSubmatch(name[at:]); m != nil {
+			ids = append(ids, m[1]+"-"+m[2])
 		}
 	}
-	slices.Sort(mine)
-	return slices.Compact(mine)
+	return ids
+}
+
+// byCase are the tests whose names carry ids, sorted, by id.
+func byCase(tests []string) map[string][]string {
+	by := map[string][]string{}
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(tests))) {
+		for _, id := range idsIn(name) {
+			by[id] = append(by[id], name)
+		}
+	}
+	return by
 }
 
 // testNames are all tests and fuzz targets of the module, whatever build tag they stand behind.
@@ -58,13 +71,13 @@ func TestEveryFieldCaseHasTheTestsThatItsResultClaims(t *testing.T) {
 	if len(fieldCases) != 109 {
 		t.Errorf("%d field cases in the list, want 109", len(fieldCases))
 	}
-	tests, seen := testNames(t), map[string]bool{}
+	tests, seen := byCase(testNames(t)), map[string]bool{}
 	for _, c := range fieldCases {
 		if seen[c.id] {
 			t.Errorf("%s is in the list twice", c.id)
 		}
 		seen[c.id] = true
-		n := len(c.testsOf(tests))
+		n := len(tests[c.id])
 		switch {
 		case (c.result == works || c.result == refused) && n == 0:
 			t.Errorf("%s is said to be %q, but no test carries its id", c.id, c.result)
@@ -72,12 +85,9 @@ func TestEveryFieldCaseHasTheTestsThatItsResultClaims(t *testing.T) {
 			t.Errorf("%s is said to be %q, but %d tests carry its id", c.id, c.result, n)
 		}
 	}
-	// The other way round: an id in a test's name that the list does not know is a slip of the pen.
-	for _, name := range tests {
-		for _, m := range regexp.MustCompile(`(?:^Test|^Fuzz|_)([A-Z]{2,3})_?([0-9]{2})(?:_|[A-Z])`).FindAllStringSubmatch(name, -1) {
-			if id := m[1] + "-" + m[2]; !seen[id] {
-				t.Errorf("%s names the field case %s, which is not in the list", name, id)
-			}
+	for id, names := range tests { // the other way round: an id in a test's name that the list does not know is a slip of the pen
+		if !seen[id] {
+			t.Errorf("%s name the field case %s, which is not in the list", strings.Join(names, ", "), id)
 		}
 	}
 }
@@ -103,7 +113,7 @@ func fieldCasesText(tests []string) string {
 		"router over real sockets. Their numbers of requests and lengths of time are those of a test that runs in seconds: endurance is for\n" +
 		"[the chaos suite](CHAOS.md) and its soak. `make mutants` puts many of these faults into the source, one after the other, and fails when the\n" +
 		"test that is to notice one does not: [mutants](../mutants).\n\n")
-	count := map[string]int{}
+	count, by := map[string]int{}, byCase(tests)
 	for _, c := range fieldCases {
 		count[c.result]++
 	}
@@ -114,7 +124,7 @@ func fieldCasesText(tests []string) string {
 		"| id | symptom | result | tests |\n|---|---|---|---|\n")
 	for _, c := range fieldCases {
 		named := "none"
-		if mine := c.testsOf(tests); len(mine) > 0 {
+		if mine := by[c.id]; len(mine) > 0 {
 			named = "`" + strings.Join(mine, "`<br>`") + "`"
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", c.id, c.symptom, c.result, named)
