@@ -52,7 +52,7 @@ var rooms = map[string][]string{
 	"tokenask":   {"chat"},
 	"render":     {"chat", "tokenask", "modelfile", "prompt", "prefix", "tokenizer", "llmapi", "fleet"},
 	"cost":       {"fleet"},
-	"keep":       {"cost"},
+	"keep":       {"cost", "prefix", "truth"},
 	"telemetry":  {"fleet"},
 	"workload":   {"llmapi"},
 	"checkup":    {"fleet", "llmapi", "telemetry", "upstream", "header"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -37,7 +38,7 @@ func (w *inheritedWorker) worker() config.Worker {
 
 // bequeath writes the state down for a successor, and returns what no file says.
 func (r *router) bequeath() ([]byte, error) {
-	if err := r.writeLearned(); err != nil {
+	if err := errors.Join(r.writeLearned(), r.writeCaches()); err != nil {
 		r.log.Warn("what was learned of engines could not be kept: the successor learns anew", "error", err)
 	}
 	var e estate

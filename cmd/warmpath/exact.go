@@ -177,6 +177,26 @@ func (m *exactMode) leave(id string) {
 	})
 }
 
+// keep is how far what a worker tells of its cache is trusted, to be known after a restart; nil: nothing is known.
+func (m *exactMode) keep(id string) *truth.Kept {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.book.Keep(id)
+}
+
+// recall has a worker be trusted as it was before a restart.
+func (m *exactMode) recall(t telemetry.Target, k truth.Kept) {
+	var worker *fleet.Worker
+	m.r.gate.View(func(v gate.View) { worker = workerIn(v, t) })
+	if worker == nil {
+		return
+	}
+	m.serve(func() { m.book.Recall(t.ID, t.Incarnation, k) })
+	if !k.Trusted {
+		m.r.gate.Doubt(worker, true)
+	}
+}
+
 func (m *exactMode) serve(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -197,7 +197,10 @@ func (r *router) onInfo(t telemetry.Target, i fleet.Info) {
 	r.exact.follow(t, i)
 }
 
-func (r *router) onCounts(t telemetry.Target, c fleet.Counts) { r.gate.Observe(t.ID, t.Incarnation, c) }
+func (r *router) onCounts(t telemetry.Target, c fleet.Counts) {
+	r.gate.Observe(t.ID, t.Incarnation, c)
+	r.remind(t, c)
+}
 
 func (r *router) onDown(t telemetry.Target, _ error) { r.gate.Unreachable(t.ID, t.Incarnation) }
 

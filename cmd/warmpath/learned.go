@@ -11,10 +11,10 @@ import (
 
 	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/keep"
+	"github.com/warmpath/warmpath/internal/life"
 )
 
-// What was learned of engines is kept over a restart, in the state folder. What is assumed of their caches, and how far their word is
-// trusted, is not: both are worth something only of the same process of an engine, and an engine may have restarted meanwhile as well.
+// What was learned of engines is kept over a restart, in the state folder; and beside it what is assumed of their caches, see caches.go.
 
 // learnedEvery is how often it is written: what a crash forgets is what was learned since.
 const learnedEvery = time.Minute
@@ -64,18 +64,18 @@ func readLearned(file string, ageMax time.Duration) (*cost.Kept, error) {
 // keepLearned writes it until ctx is done. Close writes it once more, when the last request has been settled.
 func (r *router) keepLearned(ctx context.Context) {
 	told := false
-	t := time.NewTicker(learnedEvery)
-	defer t.Stop()
-	for {
-		select {
-		case <-t.C:
-		case <-ctx.Done():
+	for wait := learnedEvery; ; {
+		life.Pause(ctx, wait)
+		if ctx.Err() != nil {
 			return
 		}
-		if err := r.writeLearned(); err != nil && !told {
+		began := time.Now()
+		err := errors.Join(r.writeLearned(), r.writeCaches())
+		if err != nil && !told {
 			told = true
-			r.log.Warn("what was learned of engines cannot be kept: the next start learns anew", "error", err)
+			r.log.Warn("what was learned of engines and their caches cannot be kept: the next start learns anew", "error", err)
 		}
+		wait = max(learnedEvery, cachesShare*time.Since(began))
 	}
 }
 

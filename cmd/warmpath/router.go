@@ -58,6 +58,7 @@ type router struct {
 	decisions atomic.Pointer[declog.Writer] // nil: no decision log
 	came      *handover.Inherited           // what came with the process
 	inherited estate                        // from the process before
+	caches    remembered                    // of workers that have not come yet
 	leaving   atomic.Bool                   // /readyz fails, and requests are still taken
 	archive   *archive
 	tracing   tracing
@@ -178,6 +179,7 @@ func (r *router) wire() error {
 	x := prefix.New(prefix.Options{BytesMax: int64(c.IndexBytesMax)})
 	book, outputs, ratio := cost.NewBook(cost.DefaultOptions()), cost.NewOutputs(outputsMax), cost.NewRatio()
 	r.recall(book, outputs, ratio)
+	r.recallCaches()
 	s := sched.New(f, x, book, outputs, ratio, sched.Options{Policy: c.Policy, Seed: mathrand.Uint64(), EnterMax: gate.EnterAtOnce, Room: c.Queue.Room()})
 	r.gate = gate.New(f, x, book, outputs, ratio, s, dialOptions(c, r.safety.certs.DialTLS), time.Now)
 	if c.Queue.Enabled {
@@ -302,7 +304,7 @@ func (r *router) Close() {
 		if _, err := r.writeSpent(""); err != nil {
 			r.log.Warn("what tenants spent today could not be kept", "error", err)
 		}
-		if err := r.writeLearned(); err != nil {
+		if err := errors.Join(r.writeLearned(), r.writeCaches()); err != nil {
 			r.log.Warn("what was learned of engines could not be kept: the next start learns anew", "error", err)
 		}
 		r.leaveLegacy()

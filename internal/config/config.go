@@ -88,8 +88,8 @@ type Config struct {
 	Telemetry      Telemetry         `yaml:"telemetry" change:"restart" doc:"Asking the engines for their own counts."`
 	Traces         Traces            `yaml:"traces" change:"restart" doc:"Spans of requests for an OpenTelemetry collector (docs/TRACES.md). None unless an endpoint is named."`
 	WatchConfig    bool              `yaml:"watch_config" doc:"Take up changes of the configuration's own file within two seconds, as after SIGHUP or warmpath reload (docs/RELOAD.md). false: when it is asked for."`
-	StateDir       string            `yaml:"state_dir" change:"restart" doc:"Folder of the installation's secret, which keys the prefix hashes, of what tenants spent today, and of what was learned of engines. Empty: $XDG_STATE_HOME/warmpath, or ~/.local/state/warmpath."`
-	StateMaxAge    time.Duration     `yaml:"state_max_age" change:"restart" doc:"How old what was learned of engines may be at a start that goes on from it (docs/ADMIN.md). 0: each start learns anew."`
+	StateDir       string            `yaml:"state_dir" change:"restart" doc:"Folder of the installation's secret, which keys the prefix hashes, of what tenants spent today, of what was learned of engines and of what is assumed of their caches. Empty: $XDG_STATE_HOME/warmpath, or ~/.local/state/warmpath."`
+	StateMaxAge    time.Duration     `yaml:"state_max_age" change:"restart" doc:"How old what was learned of engines and is assumed of their caches may be at a start that goes on from it (docs/ADMIN.md). 0: each start learns anew."`
 	Ejection       Ejection          `yaml:"ejection" doc:"Putting a failing worker out for a while, and taking it back (docs/HEALTH.md). The last worker standing is not put out unless strict says so."`
 }
 

@@ -104,6 +104,7 @@ type Counts struct {
 	PrefixQueries    float64 // prompt tokens looked up in the prefix cache, total since start
 	PrefixHits       float64 // and found there
 	PromptTokens     float64 // prompt tokens prefilled, total since start
+	Started          float64 // when the engine's process started, in its own words; 0: it does not tell
 	GPUUsage         float64 // 0..1, mean over the worker's GPUs
 	GPUMemory        float64 // 0..1 of their memory in use; engines take most of it at start
 	Has              Has

@@ -1,5 +1,5 @@
-// Package keep is the form in which what a router learned outlives it: one file, whole or worthless. The room is pure; its owner reads and
-// writes the file.
+// Package keep is the form in which what a router learned, and what it assumes of caches, outlive it: two files, each whole or worthless. The room is
+// pure; its owner opens the files.
 //
 //	text, err := keep.Encode(now, cost.Keep(book, outputs, ratio))
 //	kept, err := keep.Decode(text, now, 15*time.Minute) // after a restart

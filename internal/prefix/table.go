@@ -5,8 +5,9 @@ import "math/bits"
 // laneSet is a set of lanes. A lane is what a slot's entries are filed under; see Index.
 type laneSet [SlotsMax / 64]uint64
 
-func (s *laneSet) add(lane uint16)    { s[lane>>6] |= 1 << (lane & 63) }
-func (s *laneSet) remove(lane uint16) { s[lane>>6] &^= 1 << (lane & 63) }
+func (s *laneSet) add(lane uint16)      { s[lane>>6] |= 1 << (lane & 63) }
+func (s *laneSet) has(lane uint16) bool { return s[lane>>6]&(1<<(lane&63)) != 0 }
+func (s *laneSet) remove(lane uint16)   { s[lane>>6] &^= 1 << (lane & 63) }
 
 func (s *laneSet) empty(words int) bool {
 	for _, w := range s[:words] {

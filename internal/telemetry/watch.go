@@ -254,7 +254,7 @@ func (w *watch) scrape(ctx context.Context, now time.Time) error {
 			return err
 		}
 	}
-	w.started, w.prompts = p.started, p.counts.PromptTokens
+	w.started, w.prompts, p.counts.Started = p.started, p.counts.PromptTokens, p.started
 	if p.blockTokens > 0 {
 		w.found.info.BlockTokens = p.blockTokens
 	}

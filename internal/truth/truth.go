@@ -203,6 +203,32 @@ func (b *Book) Knows(worker string) bool { return b.workers[worker] != nil }
 // Forget drops a worker, as when it left or its engine was replaced.
 func (b *Book) Forget(worker string) { delete(b.workers, worker) }
 
+// Kept is how far a worker's events are trusted, as it outlives a Book. It is true of the same process of its engine only.
+type Kept struct {
+	Trusted bool    `json:"trusted"`
+	Trust   float64 `json:"trust"` // 0..1
+}
+
+// Keep writes it down; nil: nothing is known.
+func (b *Book) Keep(worker string) *Kept {
+	w := b.workers[worker]
+	if w == nil {
+		return nil
+	}
+	return &Kept{w.Trusted, w.Trust}
+}
+
+// Recall has a worker of which nothing was noted yet be judged from there on.
+func (b *Book) Recall(worker string, incarnation uint64, k Kept) {
+	if b.workers[worker] != nil || len(b.workers) >= b.o.WorkersMax || !(k.Trust >= 0 && k.Trust <= 1) {
+		return
+	}
+	w := &record{Stats: Stats{Worker: worker}}
+	w.begin(incarnation)
+	w.Trusted, w.Trust = k.Trusted, k.Trust
+	b.workers[worker] = w
+}
+
 // Trusted says whether a worker's exact predictions deserve to be used. One of which nothing is known is trusted: the handshake vouches for
 // its tokens, and the numbers of its messages for its events.
 func (b *Book) Trusted(worker string) bool {
