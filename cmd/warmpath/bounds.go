@@ -22,6 +22,7 @@ import (
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/socket"
 	"github.com/warmpath/warmpath/internal/tenant"
+	"github.com/warmpath/warmpath/internal/upstream"
 )
 
 // memoryOptions says who gives memory back, in this order: what is found again at once, then what traffic tells again. What engines said
@@ -121,6 +122,10 @@ func (r *router) boundsNow() []ledger.Line {
 	held, refused := bodies.Use()
 	l.Set(ledger.BodyBytes, float64(c.BodyBytesMax), 0, r.refusals.large.Load())
 	l.Set(ledger.BodiesBytes, float64(r.bodiesMax(c)), float64(held), refused)
+	spooled, crowded := bodies.Files()
+	l.Set(ledger.SpoolBytes, float64(c.BodySpoolMax), float64(spooled), crowded)
+	l.Set(ledger.IdleConns, float64(upstream.DefaultOptions().IdleConnsMax), 0, 0)
+	l.Set(ledger.Retries, float64(c.RetriesMax), 0, 0)
 	l.Set(ledger.ClientPace, c.Timeouts.Client.Seconds(), 0, r.refusals.slow.Load())
 	n, most := owners.Use()
 	l.Set(ledger.Responses, float64(most), float64(n), 0)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/ledger"
@@ -123,6 +124,44 @@ func TestWhileMemoryIsShortLargeBodiesAreRefusedAndSmallOnesServed(t *testing.T)
 	if r := rt.post("/v1/chat/completions", large); r.status != http.StatusOK {
 		t.Errorf("with memory at hand the large one is answered %d %s", r.status, r.body)
 	}
+}
+
+func TestAClientThatReadsSlowlyButReadsIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	const events, bytes = 1500, 4000 // more than the kernel's buffers take in between
+	w := newWorker(t, func(c *call) {
+		c.events()
+		for range events {
+			c.send(deltaOf(strings.Repeat("x", bytes)))
+		}
+		c.send("data: [DONE]\n\n")
+	})
+	rt := start(t, func(c *config.Config) { c.Timeouts.Client = 500 * time.Millisecond }, w)
+	conn := rt.dial()
+	conn.SetReadBuffer(256 << 10)
+	body := chat("slow", true)
+	fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	slow := &slowReader{conn, time.NewTicker(5 * time.Millisecond)} // 3.2 MB a second: longer than the limit for the whole, never for a piece
+	defer slow.tick.Stop()
+	res, err := http.ReadResponse(bufio.NewReaderSize(slow, 16<<10), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := io.ReadAll(res.Body)
+	if got := strings.Count(string(all), "chat.completion.chunk"); err != nil || got != events || !strings.HasSuffix(string(all), "[DONE]\n\n") {
+		t.Errorf("%d of %d events came, %v", got, events, err)
+	}
+}
+
+// slowReader takes what one read brings at each tick.
+type slowReader struct {
+	io.Reader
+	tick *time.Ticker
+}
+
+func (r *slowReader) Read(p []byte) (int, error) {
+	<-r.tick.C
+	return r.Reader.Read(p)
 }
 
 func TestAStormOfOneMessageDoesNotFillTheLog(t *testing.T) {

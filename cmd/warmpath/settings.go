@@ -46,7 +46,7 @@ func deskOptions(c config.Config) admission.Options {
 func (r *router) proxyOptions(c config.Config) proxy.Options {
 	o := proxy.DefaultOptions()
 	o.BodyBytesMax, o.RetriesMax, o.InjectUsage, o.ExplainHeaders = int64(c.BodyBytesMax), c.RetriesMax, c.InjectUsage, c.ExplainHeaders
-	o.SpoolBytes, o.SpoolDir, o.CORS = int64(c.BodySpoolBytes), c.BodySpoolDir, intake.CORS{Origins: c.CORS.Origins}
+	o.SpoolBytes, o.SpoolDir, o.SpoolMax, o.CORS = int64(c.BodySpoolBytes), c.BodySpoolDir, int64(c.BodySpoolMax), intake.CORS{Origins: c.CORS.Origins}
 	o.ConnectTimeout, o.HeaderTimeout, o.IdleGap = c.Timeouts.Connect, c.Timeouts.Header, c.Timeouts.IdleGap
 	o.ClientTimeout, o.BodiesBytesMax = c.Timeouts.Client, r.bodiesMax(c)
 	o.Salt, o.Unready = r.salts(c), r.leaving.Load

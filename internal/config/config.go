@@ -56,6 +56,7 @@ type Config struct {
 	BodiesBytesMax Bytes             `yaml:"bodies_bytes_max" doc:"Memory for all request bodies inside at one time; beyond it the answer is 503. 0: no limit."`
 	BodySpoolBytes Bytes             `yaml:"body_spool_bytes" doc:"Size beyond which a form or a raw body (audio, images) waits in a temporary file in place of memory. JSON is always held in memory. 0: no files."`
 	BodySpoolDir   string            `yaml:"body_spool_dir" doc:"Folder of those files, which have no name once they are open. Empty: the system's folder for temporary files. Where none can be made, bodies stay in memory."`
+	BodySpoolMax   Bytes             `yaml:"body_spool_max" doc:"All such files together; beyond it the answer is 503. 0: no limit."`
 	MemoryMax      string            `yaml:"memory_max" change:"restart" doc:"Memory that the process may have, such as 2GiB. Go's collector keeps to nine tenths of it; when little of that is left, caches give up what they hold, and before it is used up large bodies are refused (docs/BOUNDS.md). auto: GOMEMLIMIT where that is set, else what its control groups allow, else no limit."`
 	ClientsMax     int               `yaml:"connections_max" change:"restart" doc:"Clients' connections at one time. Those beyond it are told so and not kept. 0: half of the limit of open files, less some for everything else; it is never more than that."`
 	ClientMax      int               `yaml:"connections_per_client_max" change:"restart" doc:"Connections of one client address at one time, an IPv6 network of 64 bits being one; requests beyond it are answered 429. Behind a load balancer or NAT all clients have one address: leave it at 0 there. 0: no bound."`
@@ -192,6 +193,7 @@ func Default() Config {
 		BodiesBytesMax: 2 << 30,
 		BodySpoolBytes: 4 << 20,
 		RetriesMax:     2,
+		BodySpoolMax:   16 << 30,
 		MemoryMax:      MemoryAuto,
 		LogLinesMax:    60,
 		InjectUsage:    true,

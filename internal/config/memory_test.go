@@ -29,12 +29,12 @@ func TestTheMemoryThatTheProcessMayHaveIsASizeOrFoundOut(t *testing.T) {
 
 func TestTheBoundsOfAFileArrive(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "w.yaml")
-	text := "workers: [http://gpu-1]\nmemory_max: 2GiB\nconnections_max: 500\nconnections_per_client_max: 20\nlog_lines_max: 9\n"
+	text := "workers: [http://gpu-1]\nmemory_max: 2GiB\nconnections_max: 500\nconnections_per_client_max: 20\nlog_lines_max: 9\nbody_spool_max: 8GiB\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c, err := Load(file)
-	if err != nil || c.MemoryBytes() != 2<<30 || c.ClientsMax != 500 || c.ClientMax != 20 || c.LogLinesMax != 9 {
+	if err != nil || c.MemoryBytes() != 2<<30 || c.ClientsMax != 500 || c.ClientMax != 20 || c.LogLinesMax != 9 || c.BodySpoolMax != 8<<30 {
 		t.Errorf("%v: %s, %d, %d, %d", err, c.MemoryMax, c.ClientsMax, c.ClientMax, c.LogLinesMax)
 	}
 }

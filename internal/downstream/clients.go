@@ -1,10 +1,13 @@
 package downstream
 
 import (
+	"crypto/tls"
 	"net"
 	"net/http"
 	"net/netip"
 	"sync"
+
+	"github.com/warmpath/warmpath/internal/socket"
 )
 
 // clientNetBits is what counts as one client of IPv6: its addresses come by networks of that size (RFC 6177).
@@ -97,6 +100,19 @@ func (s *Server) crowding(h http.Handler) http.Handler {
 		w.Header().Set("Connection", "close")
 		s.o.Crowded(w, r)
 	})
+}
+
+// unsentBytes is how much of an answer the kernel holds for a client that does not take it, besides what is in the client's own buffer.
+const unsentBytes = 128 << 10
+
+// limitUnsent bounds it, also under TLS.
+func limitUnsent(c net.Conn) {
+	if secure, ok := c.(*tls.Conn); ok {
+		c = secure.NetConn()
+	}
+	if tcp, ok := c.(*net.TCPConn); ok {
+		socket.LimitUnsent(tcp, unsentBytes)
+	}
 }
 
 // Stats is how many connections there are, and what was refused.

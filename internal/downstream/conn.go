@@ -315,14 +315,21 @@ func (c *conn) write(p []byte, until time.Time, limit time.Duration) error {
 	if err != nil || len(p) == 0 {
 		return err
 	}
-	if until.IsZero() && limit > 0 {
-		until = time.Now().Add(limit)
+	if until.IsZero() && limit <= 0 {
+		_, err = c.nc.Write(p)
+		return err
 	}
-	if !until.IsZero() {
-		c.nc.SetWriteDeadline(until)
-		defer c.nc.SetWriteDeadline(time.Time{})
+	defer c.nc.SetWriteDeadline(time.Time{})
+	for n := 1; len(p) > 0 && n > 0; p = p[n:] { // as long as it takes some of it
+		end := until
+		if end.IsZero() {
+			end = time.Now().Add(limit)
+		}
+		c.nc.SetWriteDeadline(end)
+		if n, err = c.nc.Write(p); !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
 	}
-	_, err = c.nc.Write(p)
 	return err
 }
 

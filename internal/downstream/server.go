@@ -152,6 +152,7 @@ func (s *Server) Serve(l net.Listener) error {
 			nc.Close()
 			continue
 		}
+		limitUnsent(nc)
 		tcp, plain := nc.(*net.TCPConn)
 		if s.watcher == nil || !plain {
 			s.handover.give(nc)

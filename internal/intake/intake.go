@@ -21,6 +21,8 @@ type Limits struct {
 	BytesMax   int64  // of the whole body
 	SpoolBytes int64  // beyond it a body goes to a file; 0: never
 	SpoolDir   string // where; "" is the system's folder for temporary files
+	// Aside hears of the bytes that go to a file, which are in memory no more; its error is that of Take. nil: nobody counts them.
+	Aside func(bytes int) error
 }
 
 // Body is a whole body, in memory or in a file that has no name any more and so disappears with the process at the latest.
@@ -90,15 +92,12 @@ func spool(head []byte, rest io.Reader, l Limits) (*Body, error) {
 		return b, errTake
 	}
 	b := &Body{file: file}
-	if err = os.Remove(file.Name()); err == nil {
-		_, err = file.Write(head)
-	}
-	if err != nil {
+	if err = os.Remove(file.Name()); err != nil {
 		b.Close()
 		return nil, &SpoolError{err}
 	}
-	n, err := copyTo(file, rest)
-	if b.Size = int64(len(head)) + n; err == nil && b.Size > l.BytesMax {
+	n, err := copyTo(file, io.MultiReader(bytes.NewReader(head), rest), l.Aside)
+	if b.Size = n; err == nil && b.Size > l.BytesMax {
 		err = &TooLargeError{l.BytesMax}
 	}
 	if err != nil {
@@ -109,8 +108,8 @@ func spool(head []byte, rest io.Reader, l Limits) (*Body, error) {
 }
 
 // copyTo is io.Copy that tells a file that takes no more from a client that sends no more.
-func copyTo(file *os.File, r io.Reader) (n int64, err error) {
-	w := &noted{file: file}
+func copyTo(file *os.File, r io.Reader, aside func(bytes int) error) (n int64, err error) {
+	w := &noted{file: file, aside: aside}
 	n, err = io.Copy(w, r)
 	if w.err != nil {
 		err = &SpoolError{w.err}
@@ -119,13 +118,16 @@ func copyTo(file *os.File, r io.Reader) (n int64, err error) {
 }
 
 type noted struct {
-	file *os.File
-	err  error
+	file  *os.File
+	aside func(bytes int) error
+	err   error // the file's
 }
 
 func (w *noted) Write(p []byte) (int, error) {
 	n, err := w.file.Write(p)
-	w.err = err
+	if w.err = err; err == nil && w.aside != nil {
+		err = w.aside(n)
+	}
 	return n, err
 }
 

@@ -93,10 +93,10 @@ func TestAFullDiskIsToldFromAClientThatStops(t *testing.T) {
 	}
 	defer takesNothing.Close()
 	var spool *SpoolError
-	if _, err := copyTo(takesNothing, strings.NewReader("x")); !errors.As(err, &spool) {
+	if _, err := copyTo(takesNothing, strings.NewReader("x"), nil); !errors.As(err, &spool) {
 		t.Errorf("a file that takes nothing: %v", err)
 	}
-	if _, err := copyTo(takesNothing, iotest.ErrReader(io.ErrUnexpectedEOF)); errors.As(err, &spool) || !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := copyTo(takesNothing, iotest.ErrReader(io.ErrUnexpectedEOF), nil); errors.As(err, &spool) || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("a client that stops: %v", err)
 	}
 }

@@ -211,6 +211,8 @@ func (u *Upload) Read(p []byte) (int, error) {
 // Memory is what all bodies inside hold together, in bytes.
 type Memory struct {
 	held    atomic.Int64
+	aside   atomic.Int64 // in files
+	crowded atomic.Uint64
 	refused atomic.Uint64
 	tight   atomic.Pointer[TightError] // nil: there is memory
 }
@@ -220,6 +222,9 @@ const largeBytes = 256 << 10
 
 // Use is how many bytes are held, and how many bodies were refused.
 func (m *Memory) Use() (held int64, refused uint64) { return m.held.Load(), m.refused.Load() }
+
+// Files is how many bytes are held in files, and how many bodies were refused for want of room there.
+func (m *Memory) Files() (held int64, refused uint64) { return m.aside.Load(), m.crowded.Load() }
 
 // SetTight has large bodies refused while the process has used nearly all of limit bytes; 0 lets them in again.
 func (m *Memory) SetTight(limit, used int64) {
@@ -237,6 +242,13 @@ func (e *FullError) Error() string {
 	return fmt.Sprintf("the router holds %d bytes of request bodies, the limit is %d (setting bodies_bytes_max)", e.Held, e.BytesMax)
 }
 
+// FilesError is a body that would not fit into a file beside the others.
+type FilesError struct{ Held, BytesMax int64 }
+
+func (e *FilesError) Error() string {
+	return fmt.Sprintf("the router holds %d bytes of request bodies in files, the limit is %d (setting body_spool_max)", e.Held, e.BytesMax)
+}
+
 // TightError is a large body that came while the process was short of memory.
 type TightError struct{ Used, Limit int64 }
 
@@ -244,18 +256,21 @@ func (e *TightError) Error() string {
 	return fmt.Sprintf("the router has used %d bytes of memory, the limit is %d, and no body beyond %d bytes comes in (setting memory_max)", e.Used, e.Limit, largeBytes)
 }
 
-// NoRoom says that a body was refused for want of memory.
+// NoRoom says that a body was refused for want of memory, or of room for its file.
 func NoRoom(err error) bool {
 	var full *FullError
 	var tight *TightError
-	return errors.As(err, &full) || errors.As(err, &tight)
+	var files *FilesError
+	return errors.As(err, &full) || errors.As(err, &tight) || errors.As(err, &files)
 }
 
 // Share is one body's part of a Memory.
 type Share struct {
 	Of       *Memory
 	BytesMax int64 // of all together; 0 = no limit
+	FilesMax int64 // of all in files together; 0 = no limit
 	bytes    int64
+	aside    int64
 }
 
 // Hold counts bytes that are kept; the error is a *FullError or a *TightError.
@@ -274,10 +289,24 @@ func (s *Share) Hold(bytes int) error {
 	return nil
 }
 
+// Aside counts bytes that went from memory to a file; the error is a *FilesError.
+func (s *Share) Aside(bytes int) error {
+	kept := min(int64(bytes), s.bytes)
+	s.bytes -= kept
+	s.Of.held.Add(-kept)
+	s.aside += int64(bytes)
+	if held := s.Of.aside.Add(int64(bytes)); s.FilesMax > 0 && held > s.FilesMax {
+		s.Of.crowded.Add(1)
+		return &FilesError{held, s.FilesMax}
+	}
+	return nil
+}
+
 // Release gives all of it back.
 func (s *Share) Release() {
 	s.Of.held.Add(-s.bytes)
-	s.bytes = 0
+	s.Of.aside.Add(-s.aside)
+	s.bytes, s.aside = 0, 0
 }
 
 // Here says that all of a body has come already.

@@ -73,3 +73,35 @@ func TestWhileMemoryIsShortLargeBodiesStayOutAndSmallOnesComeIn(t *testing.T) {
 		t.Errorf("%d refusals are counted, want 1", refused)
 	}
 }
+
+func TestBodiesInFilesAreBoundedTogetherAndTakeNoMemory(t *testing.T) {
+	memory := &Memory{}
+	take := func(s *Share, bytes int) error {
+		u := &Upload{ReadCloser: io.NopCloser(strings.NewReader(strings.Repeat("x", bytes))), Writer: httptest.NewRecorder(), Memory: s}
+		b, err := Take(u, -1, Limits{BytesMax: 1 << 20, SpoolBytes: 1000, SpoolDir: t.TempDir(), Aside: s.Aside})
+		if err == nil {
+			b.Close()
+		}
+		return err
+	}
+	first, second := &Share{Of: memory, FilesMax: 100_000}, &Share{Of: memory, FilesMax: 100_000}
+	if err := take(first, 60_000); err != nil {
+		t.Fatal(err)
+	}
+	if held, _ := memory.Use(); held != 0 {
+		t.Errorf("%d bytes of a body in a file count as memory", held)
+	}
+	err := take(second, 60_000)
+	if !NoRoom(err) || !strings.Contains(err.Error(), "the limit is 100000 (setting body_spool_max)") {
+		t.Errorf("60000 beside 60000 of 100000: %v", err)
+	}
+	second.Release()
+	if err := take(second, 30_000); err != nil {
+		t.Errorf("30000 beside 60000 of 100000: %v", err)
+	}
+	first.Release()
+	second.Release()
+	if held, refused := memory.Files(); held != 0 || refused != 1 {
+		t.Errorf("%d bytes are still held in files, %d refusals", held, refused)
+	}
+}

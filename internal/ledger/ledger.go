@@ -30,6 +30,9 @@ const (
 	HeadBytes       = "head_bytes"
 	BodyBytes       = "body_bytes"
 	BodiesBytes     = "bodies_bytes"
+	SpoolBytes      = "spool_bytes"
+	IdleConns       = "idle_connections_per_worker"
+	Retries         = "retries_per_request"
 	ClientPace      = "client_pace"
 	QueueRequests   = "queue_requests"
 	QueueBytes      = "queue_bytes"
@@ -59,6 +62,7 @@ var Book = []Entry{
 	{AdminConns, "connections", "connections to the admin port", "256", "", "503, and the connection ends", false},
 	{WorkerConns, "connections", "connections to http workers, idle ones included", "the other half", "ulimit -n",
 		"none is kept for a next request; where none can be opened any more, 503 with `Retry-After`", false},
+	{IdleConns, "connections", "idle connections to one http worker, for 4 s at most", "256", "", "closed", true},
 	{Descriptors, "descriptors", "open files of the process", "what the system allows", "ulimit -n, LimitNOFILE", "see the three above: they are cut so that it is not reached", false},
 	{Goroutines, "goroutines", "what runs in the process", "made of the bounds of connections and workers", "", "nothing: it shows that nothing is left behind", false},
 	{Memory, "bytes", "what cannot be collected", "nine tenths of what the control groups allow", "memory_max, GOMEMLIMIT",
@@ -66,11 +70,13 @@ var Book = []Entry{
 	{HeadBytes, "bytes", "a request's head", "64 KiB", "", "431", true},
 	{BodyBytes, "bytes", "a request's body", "64MiB", "body_bytes_max", "413", true},
 	{BodiesBytes, "bytes", "all bodies inside", "2GiB, no more than half of the memory", "bodies_bytes_max", "503 with `Retry-After`", false},
+	{SpoolBytes, "bytes", "large bodies that wait in files", "16GiB", "body_spool_max", "503 with `Retry-After`", false},
 	{ClientPace, "seconds", "a client's head (30 s), 16 KiB more of its body, and a piece of its answer that it does not take", "1m0s", "timeouts.client",
 		"the connection ends; 408 for a body. A client that takes its answer slowly, but takes it, is left alone", true},
 	{QueueRequests, "requests", "requests that wait for room on a worker", "10000", "queue.requests_max", "503 (529 to Anthropic clients) with a reason and `Retry-After`", false},
 	{QueueBytes, "bytes", "their bodies", "512MiB", "queue.bytes_max", "the same", false},
 	{QueueWork, "seconds", "engine time that they are expected to take", "10m0s", "queue.work_max", "the same", false},
+	{Retries, "workers", "further workers that are tried for one request", "2", "retries_max", "the last one's answer or error is passed on", true},
 	{IndexBytes, "bytes", "the index of assumed caches", "256MiB", "index_bytes_max", "the blocks used longest ago are forgotten", false},
 	{EventIndexBytes, "bytes", "the index of what engines say they hold", "512MiB", "exact.index_bytes_max", "the subtrees used longest ago are forgotten", false},
 	{TokenBytes, "bytes", "tokens that were worked out or told, for each model and all that is told", "64MiB each", "exact.cache_bytes_max", "those used longest ago are forgotten", false},

@@ -40,7 +40,7 @@ func (x *exchange) shape() bodyShape {
 
 // readOther takes in a body that is not plain JSON. It is forwarded as it came; what the router needs of it is read on the side.
 func (x *exchange) readOther(shape bodyShape) error {
-	limits := intake.Limits{BytesMax: x.o.BodyBytesMax, SpoolBytes: x.o.SpoolBytes, SpoolDir: x.o.SpoolDir}
+	limits := intake.Limits{BytesMax: x.o.BodyBytesMax, SpoolBytes: x.o.SpoolBytes, SpoolDir: x.o.SpoolDir, Aside: x.share.Aside}
 	if shape == packedJSON {
 		limits.SpoolBytes = 0 // its text is held in memory anyway
 	}
@@ -52,9 +52,6 @@ func (x *exchange) readOther(shape bodyShape) error {
 		return x.brokenOff(err)
 	}
 	x.taken, x.body, x.unread = taken, taken.Bytes, false
-	if taken.Spooled() {
-		x.share.Release()
-	}
 	if taken.NoSpool != nil {
 		x.p.log.Warn("a large body is held in memory: the folder for it takes no file (setting body_spool_dir)", "error", taken.NoSpool)
 	}

@@ -114,7 +114,7 @@ func (x *exchange) start(w http.ResponseWriter, r *http.Request) {
 	x.r, x.ctx, x.w, x.o = r, r.Context(), &x.down, p.o.Load()
 	x.down.Begin(w, x.o.ClientTimeout)
 	x.in = intake.RequestFields(w, r, x.room.in)
-	x.share.Of, x.share.BytesMax = &p.bodies, x.o.BodiesBytesMax
+	x.share.Of, x.share.BytesMax, x.share.FilesMax = &p.bodies, x.o.BodiesBytesMax, x.o.SpoolMax
 	x.want.Tried, x.want.Rows = x.room.tried[:0], x.room.rows[:0]
 	f := &x.facts
 	f.ID, f.Method, f.Path, f.Started, f.Gaps, f.Outcome = intake.RequestID(x.in), r.Method, intake.Clip(r.URL.Path), p.now(), x.room.gaps[:0], outcome.Failed

@@ -57,6 +57,7 @@ type Options struct {
 	SessionsByUser bool                            // take `user` and metadata.user_id as a session hint when nothing better is there
 	SpoolBytes     int64                           // a form or raw body beyond it waits in a file; 0: never
 	SpoolDir       string                          // where; "" is the system's folder for temporary files
+	SpoolMax       int64                           // all such files together; beyond it the answer is 503; 0 = no limit
 	CORS           intake.CORS                     // pages of other origins that may use the data port
 	Prices         models.Prices                   // what tenants' requests cost
 	EnginePriority bool                            // tell engines that heed one the class as a priority

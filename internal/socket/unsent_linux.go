@@ -1,0 +1,18 @@
+package socket
+
+import (
+	"net"
+	"syscall"
+)
+
+// notSentLowat is TCP_NOTSENT_LOWAT (tcp(7)), which package syscall does not name.
+const notSentLowat = 25
+
+// LimitUnsent bounds what the kernel holds of what was written to a connection and cannot be sent yet, because the other side reads slowly. Without
+// it that grows to megabytes, and only when a third of them is gone may more be written: a reader that reads all the time, but slowly, would
+// look as if it had stopped. Nothing is wrong where it cannot be set.
+func LimitUnsent(c *net.TCPConn, bytes int) {
+	if raw, err := c.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, notSentLowat, bytes) })
+	}
+}
