@@ -78,6 +78,7 @@ var rooms = map[string][]string{
 	"admission":  {"header", "tenant"},
 	"bill":       {"cost", "outcome", "tenant"},
 	"refusal":    {"admission", "choice", "complaint", "flow", "intake", "llmapi", "outcome", "sched", "tenant", "upstream"},
+	"canary":     {"fleet", "gate", "header", "intake", "upstream"},
 	"choice":     {"models", "cost", "gate", "llmapi", "prefix", "sched"},
 	"outcome":    {"fleet"},
 	"complaint":  {"header", "upstream"},

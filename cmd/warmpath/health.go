@@ -6,6 +6,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/canary"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/telemetry"
@@ -46,6 +47,15 @@ func (r *router) ejected(id string, e fleet.Ejection) {
 	r.archive.series.Ejected(time.Now())
 	r.log.Warn("worker put out", slog.String("worker", id), slog.String("cause", e.Cause.String()), slog.String("why", e.Why),
 		slog.String("tried_in", time.Until(e.Until).Round(time.Millisecond).String()))
+}
+
+// canaries sends requests of our own, when the configuration wants any.
+func (r *router) canaries() *canary.Sender {
+	return canary.New(r.gate, canary.Options{
+		Idle:    func() time.Duration { return r.settings().Ejection.Canary },
+		Done:    func(w *fleet.Worker, outcome string) { r.metrics.Worker(w.ID).Canary(outcome) },
+		Ejected: func(w *fleet.Worker, why fleet.Ejection) { r.ejected(w.ID, why) },
+	})
 }
 
 // onHealth takes what an engine says of itself at its health endpoint.

@@ -237,6 +237,7 @@ func (r *router) serve() {
 	r.running.Go(func() { r.keepSeries(r.asking) })
 	r.running.Go(func() { r.keepLearned(r.asking) })
 	r.running.Go(func() { r.watchReturns(r.asking) })
+	r.running.Go(func() { r.report("canaries", r.canaries().Run(r.asking)) })
 }
 
 func (r *router) serveAdmin() {

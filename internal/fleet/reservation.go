@@ -239,6 +239,7 @@ func (r *Reservation) Release(now time.Time, o Outcome) bool {
 	w.stayed(r, now, o)
 	r.phase = released
 	w.owed.inFlight--
+	w.idle = now
 	w.owed.contextTokens -= r.prompt
 	w.owed.uniqueTokens -= r.uncached
 	w.unshare(r)

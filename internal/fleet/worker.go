@@ -31,6 +31,7 @@ type Worker struct {
 	health   health
 	breaker  breaker
 	rise     time.Time // its slow start began
+	idle     time.Time // when the last request of ours ended
 	told     uint64    // grows with whatever comes from the worker beside answers
 	reserved uint64    // requests ever reserved here
 	ours     ours
@@ -221,6 +222,25 @@ func (w *Worker) Doubt(doubted bool) { w.doubted = doubted }
 
 // TryByClients says that this worker, when it is out, is tried by clients' requests whatever Options.Canaries says: it has no use for canaries.
 func (w *Worker) TryByClients() { w.untried = true }
+
+// WantsCanary reports whether a request of our own is due: the worker is out and to be tried, or had nothing to do for idle, and neither telemetry
+// nor anything in flight says that it is at work.
+func (w *Worker) WantsCanary(now time.Time, idle time.Duration) bool {
+	w.thaw()
+	h := &w.health
+	switch {
+	case w.untried, w.draining, w.gone, h.loading, !h.answered, w.IsBusy(now):
+		return false
+	case w.breaker.cause != NotOut:
+		return w.trialDue(now)
+	}
+	since := w.rise
+	if w.idle.After(since) {
+		since = w.idle
+	}
+	atWork := w.fresh(now) && w.foreign.running+w.foreign.waiting > 0
+	return w.owed.inFlight == 0 && !w.left() && !atWork && now.Sub(since) >= idle
+}
 
 // tried reports whether canaries try the worker when it is out, so that no client has to.
 func (w *Worker) tried() bool { return w.fleet.opts.Canaries && !w.untried }
