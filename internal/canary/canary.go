@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -106,9 +107,9 @@ func (s *Sender) Run(ctx context.Context) error {
 // send begins the canaries that are due.
 func (s *Sender) send(ctx context.Context, idle time.Duration) {
 	s.mu.Lock()
-	room := AtOnceMax - len(s.under)
+	under := maps.Clone(s.under)
 	s.mu.Unlock()
-	for _, c := range s.gate.Canaries(idle, room, s.busy) {
+	for _, c := range s.gate.Canaries(idle, AtOnceMax-len(under), under) {
 		s.mu.Lock()
 		s.under[c.Worker.Incarnation] = true
 		s.sent++
@@ -118,17 +119,15 @@ func (s *Sender) send(ctx context.Context, idle time.Duration) {
 	}
 }
 
-func (s *Sender) busy(w *fleet.Worker) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.under[w.Incarnation]
-}
-
 // one sends one canary and takes what comes of it.
 func (s *Sender) one(ctx context.Context, c *gate.Canary, form int, id string) {
 	end, outcome := ask(ctx, c, form, id)
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.under, c.Worker.Incarnation)
+	}()
 	s.mu.Lock()
-	delete(s.under, c.Worker.Incarnation)
 	if end.Useless && form+1 < len(forms) {
 		if len(s.form) >= formsKept {
 			clear(s.form)

@@ -22,8 +22,8 @@ const canaryTokens = 16
 var onDemand = map[string]bool{"ollama": true, "lm-studio": true}
 
 // Canaries begins a canary on each worker that wants one, most at the most: those that had nothing to do for idle, and those that are out and
-// to be tried. skip passes over workers. Each is to be ended.
-func (g *Gate) Canaries(idle time.Duration, most int, skip func(*fleet.Worker) bool) (all []*Canary) {
+// to be tried. skip are incarnations that are passed over. Each is to be ended.
+func (g *Gate) Canaries(idle time.Duration, most int, skip map[uint64]bool) (all []*Canary) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.now()
@@ -32,7 +32,7 @@ func (g *Gate) Canaries(idle time.Duration, most int, skip func(*fleet.Worker) b
 			break
 		}
 		info := w.Info()
-		if len(info.Models) == 0 || skip(w) || !w.WantsCanary(now, idle) {
+		if len(info.Models) == 0 || skip[w.Incarnation] || !w.WantsCanary(now, idle) {
 			continue
 		}
 		if onDemand[info.Engine] {
