@@ -21,7 +21,6 @@ const module = "github.com/warmpath/warmpath/"
 // rooms says what each room under internal may import beside the standard library: other rooms by name, modules by path.
 // A new room is added here, with its line in docs/ARCHITECTURE.md.
 var rooms = map[string][]string{
-	"outlier":    {},
 	"fleet":      {"outlier"},
 	"jsontext":   {},
 	"llmapi":     {"jsontext"},
@@ -93,6 +92,7 @@ var rooms = map[string][]string{
 	"heavy":      {},
 	"room":       {"fleet", "cost"},
 	"sketch":     {},
+	"outlier":    {},
 	"lineup":     {"cost"},
 	"bounds":     {"evict", "lineup", "prefix", "cost", "traces"},
 	"sim":        {"bounds", "forecast", "engine", "sketch", "line", "flow", "lineup", "usher", "pools", "models", "sched", "prefix", "cost", "fleet", "traces", "room"},
