@@ -193,8 +193,6 @@ var wrongSettings = []struct{ text, want string }{
 	{"listen: :8801", "admin: 127.0.0.1:8801 clashes with listen, :8801"},
 	{"listen: '8800'", `w.yaml:1: listen: "8800" is no address`},
 	{"listen: 127.0.0.1:99999", `w.yaml:1: listen: port "99999" of "127.0.0.1:99999" is not a number from 0 to 65535`},
-	{"ejection: {share_max: 1.5}", "w.yaml:1: ejection.share_max: 1.5 is above 1, which is all workers"},
-	{"ejection: {canary: 10ms}", "w.yaml:1: ejection.canary: 10ms is shorter than 1s: canaries would be a load of their own; 0 is none"},
 	{"ejection: {first: 2m}", "w.yaml:1: ejection.first: 2m0s is longer than ejection.max, 1m0s"},
 	{"exact: {tokenizers: [{model: m, path: a}, {model: m, path: b}]}", `w.yaml:1: exact.tokenizers[1].model: "m" is that of exact.tokenizers[0] already`},
 	{"exact: {tokenizers: [{path: c}]}", "w.yaml:1: exact.tokenizers[0]: needs both a model and a path: {model: llama-8b, path: /models/llama-8b}"},
