@@ -57,7 +57,7 @@ var rooms = map[string][]string{
 	"checkup":    {"fleet", "llmapi", "telemetry", "upstream", "header"},
 	"dialog":     {"llmapi", "prompt", "prefix"},
 	"prompt":     {"llmapi", "prefix", "tokenizer"},
-	"sched":      {"fleet", "prefix", "cost", "llmapi", "room"},
+	"sched":      {"fleet", "prefix", "cost", "llmapi", "room", "tie"},
 	"engine":     {"cost", "llmapi", "prompt", "prefix", "metrics", "dialog"},
 	"facts":      {"forecast", "choice", "gate", "llmapi", "outcome", "prefix", "sched", "trace"},
 	"trace":      {"header", "intake"},
@@ -90,6 +90,8 @@ var rooms = map[string][]string{
 	"traces":     {"prefix", "declog", "fleet", "cost", "github.com/klauspost/compress/"},
 	"evict":      {},
 	"heavy":      {},
+	"tie":        {},
+	"repick":     {"declog", "tie"},
 	"room":       {"fleet", "cost"},
 	"sketch":     {},
 	"outlier":    {},
@@ -129,7 +131,7 @@ var rooms = map[string][]string{
 }
 
 // pure are the rooms and files that decide: no goroutine, socket, clock or global random source.
-var pure = []string{"internal/fleet/", "internal/outlier/", "internal/llmapi/", "internal/jsontext/", "internal/dialog/", "internal/prompt/", "internal/words/", "internal/joins/", "internal/tokenizer/", "internal/pyvalue/", "internal/jinjalex/", "internal/jinjalib/", "internal/jinja/", "internal/template/", "internal/chat/", "internal/prefix/", "internal/kvindex/", "internal/cost/", "internal/keep/", "internal/sched/", "internal/engine/step.go", "internal/engine/stretch.go", "internal/engine/blocks.go", "internal/engine/tier.go", "internal/kvevent/", "internal/truth/", "internal/pools/", "internal/models/", "internal/flow/", "internal/line/", "internal/heavy/", "internal/room/", "internal/forecast/", "internal/usher/", "internal/evict/", "internal/sketch/", "internal/tenant/", "internal/bill/", "internal/roster/", "internal/delta/", "internal/series/", "internal/ghost/"}
+var pure = []string{"internal/fleet/", "internal/outlier/", "internal/llmapi/", "internal/jsontext/", "internal/dialog/", "internal/prompt/", "internal/words/", "internal/joins/", "internal/tokenizer/", "internal/pyvalue/", "internal/jinjalex/", "internal/jinjalib/", "internal/jinja/", "internal/template/", "internal/chat/", "internal/prefix/", "internal/kvindex/", "internal/cost/", "internal/keep/", "internal/sched/", "internal/engine/step.go", "internal/engine/stretch.go", "internal/engine/blocks.go", "internal/engine/tier.go", "internal/kvevent/", "internal/truth/", "internal/pools/", "internal/models/", "internal/flow/", "internal/line/", "internal/heavy/", "internal/tie/", "internal/repick/", "internal/room/", "internal/forecast/", "internal/usher/", "internal/evict/", "internal/sketch/", "internal/tenant/", "internal/bill/", "internal/roster/", "internal/delta/", "internal/series/", "internal/ghost/"}
 
 // impure are the imports that pure code may not have, and impureCalls the functions of packages it may otherwise use.
 var (

@@ -6,6 +6,8 @@ import (
 
 	"github.com/warmpath/warmpath/internal/declog"
 	"github.com/warmpath/warmpath/internal/facts"
+	"github.com/warmpath/warmpath/internal/repick"
+	"github.com/warmpath/warmpath/internal/sched"
 )
 
 // fill makes a record of what is known of a request that is over.
@@ -31,8 +33,10 @@ func fill(d *declog.Record, f *facts.Facts) {
 	for _, row := range f.Decision.Rows {
 		d.Rows = append(d.Rows, declog.Row{Worker: row.ID, MatchedTokens: row.MatchedTokens, QueuedSeconds: row.QueuedSeconds,
 			WaitPriceSeconds: row.WaitPriceSeconds, TollSeconds: row.TollSeconds, PrefillSeconds: row.PrefillSeconds, DelaySeconds: row.DelaySeconds, Price: row.Price,
-			DecodeSeconds: row.DecodeSeconds, BatchSeconds: row.BatchSeconds, DisplacedSeconds: row.DisplacedSeconds, TotalSeconds: row.TotalSeconds, InFlight: row.InFlight, ByEvents: row.ByEvents, Why: row.Why})
+			DecodeSeconds: row.DecodeSeconds, BatchSeconds: row.BatchSeconds, DisplacedSeconds: row.DisplacedSeconds, TotalSeconds: row.TotalSeconds, InFlight: row.InFlight, ByEvents: row.ByEvents, Why: row.Why,
+			Score: row.Score, Load: row.Load, LoadedTokens: row.LoadedTokens, Pressure: row.Pressure, BurdenSeconds: row.BurdenSeconds})
 	}
+	fillTie(d, &f.Decision)
 	for _, t := range f.Failed {
 		d.Tries = append(d.Tries, declog.Try{Worker: t.Worker, Class: t.Class, Status: t.Status})
 	}
@@ -48,4 +52,14 @@ func fill(d *declog.Record, f *facts.Facts) {
 		slices.Sort(f.Gaps)
 		d.ITLP50Seconds, d.ITLMaxSeconds = float64(f.Gaps[n/2]), f.GapMax.Seconds()
 	}
+}
+
+// fillTie says how the worker was taken of those with the least score, so that the choice can be made again.
+func fillTie(d *declog.Record, of *sched.Decision) {
+	rule := of.Tie
+	d.TieSeconds, d.TieShare, d.TieWarm, d.TieEquals = rule.Seconds, rule.Share, rule.Warm, rule.Equals
+	if rule.Equals == 0 && len(of.Rows) > 0 {
+		d.TieEquals = -1
+	}
+	d.TieDraw = repick.Draw(d)
 }

@@ -38,6 +38,7 @@ type replayOptions struct {
 	minutes, workerPrice                 float64
 	jitter, eventDelay                   time.Duration
 	jitterSet, skipBad, json, csv, quiet bool
+	picks                                bool
 }
 
 // traceBytesMax is the most memory a trace is kept in for the next pass; a larger one is read again for each run.
@@ -73,6 +74,9 @@ combination. The same command gives the same output.`,
 					return usageError{err}
 				}
 			}
+			if o.picks {
+				return replayPicks(rotated(o.log), args, o.skipBad, o.json, cmd.OutOrStdout())
+			}
 			o.jitterSet, o.waits.queueSet = cmd.Flags().Changed("jitter"), cmd.Flags().Changed("queue")
 			p, err := o.plan(args)
 			if err != nil {
@@ -92,6 +96,7 @@ func (o *replayOptions) flags(command *cobra.Command) {
 	f := command.Flags()
 	f.StringVar(&o.scenario, scenarioFlag, "", "a YAML file with flags by their names, and traces; those given here go before it")
 	f.StringArrayVar(&o.log, "log", nil, "replay a router's own decision log (serve --decision-log) with what was rotated from it; may be given again")
+	f.BoolVar(&o.picks, "picks", false, "with --log: make every choice of the log again, from the rows of its record alone, and tell how many come out the same")
 	f.StringVar(&o.fleet, "fleet", "h100-8b:4", "profiles and how many workers each has, as in h100-8b:6,a100-8b:2")
 	f.StringArrayVar(&o.profiles, "profile", nil, "a file with a profile of your own, to be named in --fleet; may be given again")
 	f.IntVar(&o.tierTokens, "tier-tokens", 0, "give workers slower memory of so many tokens, the host's or a disk, for what their caches evict")

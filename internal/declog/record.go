@@ -64,7 +64,15 @@ type Record struct {
 	Hit     string `json:"hit,omitempty"` // hit, partial, miss or declined
 	Relaxed string `json:"relaxed,omitempty"`
 	Reason  string `json:"reason,omitempty"`
-	Tries   []Try  `json:"tries,omitempty"` // attempts that failed before the last one
+
+	// How one of the candidates with the least score was taken.
+	TieSeconds float64 `json:"tie_seconds,omitempty"` // scores within so much of the least tie,
+	TieShare   float64 `json:"tie_share,omitempty"`   // or within this share of it
+	TieWarm    bool    `json:"tie_warm,omitempty"`    // caches go before the fewest in flight
+	TieEquals  int     `json:"tie_equals,omitempty"`  // candidates that were left for chance; -1: it was chosen by another rule
+	TieDraw    int     `json:"tie_draw,omitempty"`    // the chosen one's place among these, by id
+
+	Tries []Try `json:"tries,omitempty"` // attempts that failed before the last one
 
 	// What it was expected to take on the chosen worker, see docs/COST.md.
 	PrefillSecondsEst  float64 `json:"prefill_seconds_est,omitempty"`
@@ -110,6 +118,11 @@ type Row struct {
 	BatchSeconds     float64 `json:"batch_seconds,omitempty"`
 	DisplacedSeconds float64 `json:"displaced_seconds,omitempty"`
 	TotalSeconds     float64 `json:"total_seconds,omitempty"`
+	Score            float64 `json:"score,omitempty"` // by the policy in force; the least wins
+	Load             float64 `json:"load,omitempty"`  // requests there, foreign ones included
+	LoadedTokens     int     `json:"loaded_tokens,omitempty"`
+	Pressure         float64 `json:"pressure,omitempty"`
+	BurdenSeconds    float64 `json:"burden_seconds,omitempty"`
 	InFlight         int     `json:"in_flight,omitempty"`
 	ByEvents         bool    `json:"by_events,omitempty"`
 	Why              string  `json:"why,omitempty"` // the filter that put it out

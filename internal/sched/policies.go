@@ -1,6 +1,10 @@
 package sched
 
-import "math"
+import (
+	"math"
+
+	"github.com/warmpath/warmpath/internal/tie"
+)
 
 // DefaultPolicy is ours.
 const DefaultPolicy = "warm-cost"
@@ -67,75 +71,34 @@ func (s *Scheduler) least(warm *Request, score func(*candidate) float64, seconds
 			}
 		}
 	}
-	bound += max(seconds, share*math.Abs(bound))
+	s.rule = tie.Rule{Seconds: seconds, Share: share, Warm: warm != nil, Ageless: s.without.has(Age)}
+	bound = s.rule.Bound(bound)
 	s.ties = s.ties[:0]
 	for i := range s.cands {
 		if c := &s.cands[i]; c.out == in && !(c.score > bound) {
-			s.ties = append(s.ties, int32(i))
+			s.ties = append(s.ties, c.standing(i))
 		}
 	}
 	if warm != nil {
-		s.prefer(warm.PromptTokens, seconds, share)
+		s.ties = s.rule.Prefer(s.ties, warm.PromptTokens)
 	}
-	chosen, equals, fewest := 0, 0, math.Inf(1)
-	for _, i := range s.ties {
-		c := &s.cands[i]
-		if c.inFlight > fewest {
+	chosen, fewest := 0, math.Inf(1)
+	for i := range s.ties {
+		c := &s.ties[i]
+		if c.InFlight > fewest {
 			continue
 		}
-		if c.inFlight < fewest {
-			fewest, equals = c.inFlight, 0
+		if c.InFlight < fewest {
+			fewest, s.rule.Equals = c.InFlight, 0
 		}
-		equals++
-		if s.chance.IntN(equals) == 0 {
-			chosen = int(i)
+		s.rule.Equals++
+		if s.chance.IntN(s.rule.Equals) == 0 {
+			chosen = c.At
 		}
 	}
 	return chosen
 }
 
-// prefer leaves of the tied those that hold clearly more; of these, those that have clearly less of it to load from slower memory; of
-// these, where the prompt displaces what is oldest, since nobody but the router decides what the fleet as a whole forgets; of these,
-// where nobody's capacity is known, those where others are burdened least. It goes before the number in flight because 2 % of a long
-// answer is a prefill of a thousand tokens: left to that number, it would give up hits and queue behind prefills all day, and forget
-// parked conversations for prompts that had better places.
-func (s *Scheduler) prefer(tokens int, seconds, share float64) {
-	j := judgement{tokens: tokens}
-	longest, fastest, gentlest, lightest := 0, math.MaxInt, math.Inf(1), math.Inf(1)
-	s.tied(func(c *candidate) bool { longest = max(longest, c.cached); return true })
-	s.tied(func(c *candidate) bool {
-		if j.clearly(longest, c.cached) {
-			return false
-		}
-		fastest = min(fastest, c.loaded)
-		return true
-	})
-	s.tied(func(c *candidate) bool {
-		if j.clearly(c.loaded, fastest) {
-			return false
-		}
-		gentlest = min(gentlest, c.pressure)
-		return true
-	})
-	s.tied(func(c *candidate) bool {
-		if !s.without.has(Age) && !(c.pressure <= gentlest) {
-			return false
-		}
-		lightest = min(lightest, c.burden)
-		return true
-	})
-	lightest += max(seconds, share*lightest)
-	s.tied(func(c *candidate) bool { return !(c.burden > lightest) })
-}
-
-// tied keeps of the tied those for which it is true.
-func (s *Scheduler) tied(keep func(*candidate) bool) {
-	n := 0
-	for _, i := range s.ties {
-		if keep(&s.cands[i]) {
-			s.ties[n] = i
-			n++
-		}
-	}
-	s.ties = s.ties[:n]
+func (c *candidate) standing(at int) tie.Standing {
+	return tie.Standing{At: at, Score: c.score, InFlight: c.inFlight, Held: c.cached, Loaded: c.loaded, Pressure: c.pressure, Burden: c.burden}
 }

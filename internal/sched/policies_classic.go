@@ -3,6 +3,8 @@ package sched
 import (
 	"math"
 	"math/bits"
+
+	"github.com/warmpath/warmpath/internal/tie"
 )
 
 // Rules that know requests and sessions, but neither tokens nor caches.
@@ -39,6 +41,7 @@ func powerOfTwo(s *Scheduler, req *Request) (int, string) {
 	for i := range s.cands {
 		s.cands[i].score = s.cands[i].inFlight
 	}
+	s.rule = tie.Rule{} // two were drawn, whatever the others' scores
 	if s.cands[second].inFlight < s.cands[first].inFlight {
 		return second, reasonLeast
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/prefix"
 	"github.com/warmpath/warmpath/internal/room"
+	"github.com/warmpath/warmpath/internal/tie"
 )
 
 // RowsMax is how many candidates a Decision keeps.
@@ -107,8 +108,12 @@ type Row struct {
 	TotalSeconds     float64       `json:"total_seconds"`
 	Score            float64       `json:"score"` // by the policy in force; the least wins
 	InFlight         int           `json:"in_flight"`
-	ByEvents         bool          `json:"by_events,omitempty"` // matched is what the worker told, and not what is assumed of it
-	Why              string        `json:"why,omitempty"`       // the filter that put it out
+	Load             float64       `json:"load"`                    // the same, foreign requests included
+	LoadedTokens     int           `json:"loaded_tokens,omitempty"` // of those matched, from slower memory
+	Pressure         float64       `json:"pressure,omitempty"`      // what was put into its cache lately for its size
+	BurdenSeconds    float64       `json:"burden_seconds"`          // the part of the total that is due to others there
+	ByEvents         bool          `json:"by_events,omitempty"`     // matched is what the worker told, and not what is assumed of it
+	Why              string        `json:"why,omitempty"`           // the filter that put it out
 }
 
 // Decision says who was chosen and why. It is the caller's to keep.
@@ -128,6 +133,7 @@ type Decision struct {
 	Relaxed           string        `json:"relaxed,omitempty"`   // soft filters that would have left nobody
 	Reason            string        `json:"reason"`
 
+	Tie      tie.Rule     `json:"-"` // by which it was taken of those with the least score
 	Cost     Cost         `json:"-"` // of it there
 	expected []prefix.Key // what withdraws the prompt from those expected on the worker
 }
@@ -192,7 +198,8 @@ type Scheduler struct {
 	depth   []int32
 	doubted bool // a candidate that is in was put out, and its time is up
 	softs   softs
-	ties    []int32 // candidates with the least score, see least
+	ties    []tie.Standing // of candidates with the least score, see least
+	rule    tie.Rule       // by which one of them was taken
 
 	slots    []slot
 	turn     uint64
@@ -309,6 +316,7 @@ func (s *Scheduler) choose(now time.Time, req *Request) (int, string) {
 	}
 	for i := range s.cands {
 		if c := &s.cands[i]; c.out == in && c.worker.ProbeDue(now) {
+			s.rule = tie.Rule{}
 			return i, reasonProbe
 		}
 	}

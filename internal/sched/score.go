@@ -5,12 +5,11 @@ import (
 
 	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/tie"
 )
 
 const (
 	fullShare     = 0.8 // of a prompt held from which it is a full hit
-	clearlyShare  = 0.1 // of a prompt, and
-	clearlyTokens = 32  // at least so many, by which a match must be longer to be clearly longer: two blocks
 	seenWeight    = 50  // requests over which the mean request is taken
 	priceSteepest = 4.0 // phi is at most priceSteepest*B + 1
 	// waitPriceMax bounds the price of the wait behind queued prefill. Unpriced, a long prefill under way on an almost idle worker draws
@@ -291,16 +290,10 @@ func (c *candidate) need(j judgement) fleet.Need {
 	}
 }
 
-// clearly reports whether a match is so much longer than another that leaving it is a decision and not chance.
-func (j *judgement) clearly(longer, shorter int) bool {
-	d := longer - shorter
-	return d >= clearlyTokens && float64(d) >= clearlyShare*float64(j.tokens)
-}
-
 // hit names what the choice made of the prefixes that were there.
 func (j *judgement) hit(c *candidate) Hit {
 	switch {
-	case j.clearly(j.bestMatched, c.cached):
+	case tie.Clearly(j.bestMatched, c.cached, j.tokens):
 		return Declined
 	case c.cached == 0:
 		return Miss
@@ -316,7 +309,7 @@ func (s *Scheduler) explain(chosen int, reason, relaxed string, j judgement) Dec
 	d := Decision{
 		Policy: s.policy, Worker: c.worker, Hit: j.hit(c), Relaxed: relaxed, Reason: reason,
 		MatchedTokens: c.cached, MatchedBlocks: c.blocks, BestMatchedTokens: j.bestMatched, ByEvents: c.byEvents,
-		ToldTokens: c.told, BlockTokens: c.worker.BlockTokens(), OutputTokens: j.output,
+		ToldTokens: c.told, BlockTokens: c.worker.BlockTokens(), OutputTokens: j.output, Tie: s.rule,
 	}
 	if d.Hit == Declined && reason == reasonCost {
 		d.Reason = reasonDeclined
@@ -359,6 +352,6 @@ func (c *candidate) row() Row {
 		Worker: c.worker, ID: c.worker.ID,
 		MatchedTokens: c.cached, QueuedSeconds: c.queued, WaitPriceSeconds: c.waitPrice, TollSeconds: c.toll, PrefillSeconds: c.prefill, Price: c.price,
 		DelaySeconds: c.delay, DecodeSeconds: c.decode, BatchSeconds: c.batch, DisplacedSeconds: c.displaced, TotalSeconds: c.total, Score: c.score,
-		InFlight: c.worker.InFlight(), ByEvents: c.byEvents, Why: c.out.String(),
+		InFlight: c.worker.InFlight(), Load: c.inFlight, LoadedTokens: c.loaded, Pressure: c.pressure, BurdenSeconds: c.burden, ByEvents: c.byEvents, Why: c.out.String(),
 	}
 }

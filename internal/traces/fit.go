@@ -60,7 +60,7 @@ func Fit(names []string, skipBad bool) (*Fitted, error) {
 
 // read adds the stays of a file.
 func (f *Fitted) read(name string, skipBad bool, stays []stay) ([]stay, error) {
-	in, closeFile, err := openFile(name)
+	in, closeFile, err := OpenFile(name)
 	if err != nil {
 		return nil, err
 	}

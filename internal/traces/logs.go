@@ -77,7 +77,7 @@ func OpenLogs(names []string, o Options) (*Trace, error) {
 	t.open = func(uint64) (Reader, error) {
 		*t.skipped = 0
 		return &logs{to: heads, origin: start, open: func(h logHead) (Reader, error) {
-			in, closeFile, err := openFile(h.name)
+			in, closeFile, err := OpenFile(h.name)
 			if err != nil {
 				return nil, err
 			}
@@ -109,7 +109,7 @@ func headOf(name string) (h logHead, err error) {
 	if head = bytes.TrimSpace(head); err != nil || len(head) == 0 {
 		return h, err
 	}
-	in, closeFile, err := openFile(name)
+	in, closeFile, err := OpenFile(name)
 	if err != nil {
 		return h, err
 	}

@@ -50,7 +50,7 @@ func Open(name string, o Options) (*Trace, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	t.open = func(uint64) (Reader, error) {
-		in, closeFile, err := openFile(name)
+		in, closeFile, err := OpenFile(name)
 		if err != nil {
 			return nil, err
 		}
@@ -93,7 +93,7 @@ func recognise(t *Trace, head []byte) (func() parser, error) {
 }
 
 func peek(name string) ([]byte, error) {
-	in, closeFile, err := openFile(name)
+	in, closeFile, err := OpenFile(name)
 	if err != nil {
 		return nil, err
 	}
@@ -106,8 +106,8 @@ func peek(name string) ([]byte, error) {
 	return head[:n], nil
 }
 
-// openFile opens a file and undoes its compression.
-func openFile(name string) (*bufio.Reader, func() error, error) {
+// OpenFile opens a file and undoes its compression.
+func OpenFile(name string) (*bufio.Reader, func() error, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, nil, err
