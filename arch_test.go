@@ -103,6 +103,7 @@ var rooms = map[string][]string{
 	"contest":    {"sweep", "sim", "lineup", "traces", "sched"},
 	"reckoning":  {"forecast", "lineup", "sim", "traces"},
 	"ghost":      {"prefix", "sched"},
+	"hot":        {"prefix"},
 	"reenact":    {"ghost", "lineup", "prefix", "sim", "traces"},
 	"crowd":      {"sim", "lineup", "traces", "flow", "pools", "heavy"},
 	"filewatch":  {},
@@ -124,7 +125,6 @@ var rooms = map[string][]string{
 	"series":     {},
 	"recent":     {"declog"},
 	"inflight":   {"life"},
-	"feed":       {},
 	"discovery":  {"kube", "life", "golang.org/x/net/dns/dnsmessage"},
 	"page":       {},
 	"strict":     {"delta", "spelling", "go.yaml.in/yaml/v3"},
@@ -132,7 +132,7 @@ var rooms = map[string][]string{
 }
 
 // pure are the rooms and files that decide: no goroutine, socket, clock or global random source.
-var pure = []string{"internal/fleet/", "internal/outlier/", "internal/llmapi/", "internal/jsontext/", "internal/dialog/", "internal/prompt/", "internal/words/", "internal/joins/", "internal/tokenizer/", "internal/pyvalue/", "internal/jinjalex/", "internal/jinjalib/", "internal/jinja/", "internal/template/", "internal/chat/", "internal/prefix/", "internal/kvindex/", "internal/cost/", "internal/keep/", "internal/sched/", "internal/engine/step.go", "internal/engine/stretch.go", "internal/engine/blocks.go", "internal/engine/tier.go", "internal/kvevent/", "internal/truth/", "internal/pools/", "internal/models/", "internal/flow/", "internal/line/", "internal/heavy/", "internal/tie/", "internal/repick/", "internal/room/", "internal/forecast/", "internal/usher/", "internal/evict/", "internal/sketch/", "internal/tenant/", "internal/bill/", "internal/roster/", "internal/delta/", "internal/series/", "internal/ghost/"}
+var pure = []string{"internal/fleet/", "internal/outlier/", "internal/llmapi/", "internal/jsontext/", "internal/dialog/", "internal/prompt/", "internal/words/", "internal/joins/", "internal/tokenizer/", "internal/pyvalue/", "internal/jinjalex/", "internal/jinjalib/", "internal/jinja/", "internal/template/", "internal/chat/", "internal/prefix/", "internal/kvindex/", "internal/cost/", "internal/keep/", "internal/sched/", "internal/engine/step.go", "internal/engine/stretch.go", "internal/engine/blocks.go", "internal/engine/tier.go", "internal/kvevent/", "internal/truth/", "internal/pools/", "internal/models/", "internal/flow/", "internal/line/", "internal/heavy/", "internal/tie/", "internal/repick/", "internal/room/", "internal/forecast/", "internal/usher/", "internal/evict/", "internal/sketch/", "internal/tenant/", "internal/bill/", "internal/roster/", "internal/delta/", "internal/series/", "internal/ghost/", "internal/hot/"}
 
 // impure are the imports that pure code may not have, and impureCalls the functions of packages it may otherwise use.
 var (

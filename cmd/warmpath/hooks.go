@@ -26,7 +26,6 @@ func (r *router) hooks() proxy.Hooks {
 		Retried: r.retried,
 		UpstreamError: func(w *fleet.Worker, class string) {
 			r.refusals.failed(class)
-			r.archive.failed(w)
 			r.metrics.Worker(w.ID).Error(class)
 		},
 		Ejected: func(w *fleet.Worker, why fleet.Ejection) { r.ejected(w.ID, why) },
@@ -71,6 +70,7 @@ func (r *router) settled(f *facts.Facts) {
 		}
 	}
 	r.ghosts.settled(f)
+	r.prefixes.settled(f)
 	r.archive.settled(f, r.decisions.Load())
 	r.tracing.sender.Settled(f)
 	if r.settings().AccessLog {
@@ -147,6 +147,7 @@ func (r *router) collect(s *metrics.State) {
 	r.collectChoices(s)
 	r.collectForecasts(s)
 	r.collectGhosts(s)
+	r.collectPrefixes(s)
 	r.collectSources(s)
 	r.collectBounds(s)
 	r.gate.View(func(v gate.View) {

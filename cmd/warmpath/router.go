@@ -62,7 +62,8 @@ type router struct {
 	leaving   atomic.Bool                   // /readyz fails, and requests are still taken
 	archive   *archive
 	tracing   tracing
-	ghosts    *ghosts      // nil: there are none
+	ghosts    *ghosts // nil: there are none
+	prefixes  *prefixes
 	saved     atomic.Int64 // when what was learned was written last, in Unix seconds
 	secret    []byte       // the installation's
 	seed      prefix.Seed
@@ -198,7 +199,7 @@ func (r *router) wire() error {
 		return err
 	}
 	r.exact = r.wireExact()
-	r.ghosts = newGhosts(c.Ghosts)
+	r.ghosts, r.prefixes = newGhosts(c.Ghosts), newPrefixes(c.Dash)
 	r.members = newMembers(r)
 	r.keyer = prompt.New(r.seed, prompt.DefaultOptions())
 	r.memory = memory.New(r.memoryOptions(c))

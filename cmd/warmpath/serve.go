@@ -51,19 +51,19 @@ const serveExample = `  warmpath serve --worker http://gpu-1:8000 --worker http:
 
 // serveFlags are the flags of `warmpath serve`; each that is given replaces its setting of the file.
 type serveFlags struct {
-	file                      string
-	watch                     bool
-	workers                   []string
-	listen, admin, policy     string
-	drain                     time.Duration
-	decisionLog, level        string
-	explain, access, noInject bool
-	pprof, strict             bool
-	stateDir                  string
-	tokenizers                []string
-	events                    string
-	safety                    accessFlags
-	sources                   sourceFlags
+	file                                string
+	watch                               bool
+	workers                             []string
+	listen, admin, policy               string
+	drain                               time.Duration
+	decisionLog, level                  string
+	explain, access, noInject, showText bool
+	pprof, strict                       bool
+	stateDir                            string
+	tokenizers                          []string
+	events                              string
+	safety                              accessFlags
+	sources                             sourceFlags
 }
 
 // serveCommand is `warmpath serve`.
@@ -103,6 +103,7 @@ func serveCommand() *cobra.Command {
 	flags.DurationVar(&f.drain, "drain-timeout", d.DrainTimeout, "how long running answers may go on after SIGTERM")
 	flags.StringVar(&f.decisionLog, "decision-log", "", "file for one JSON line a request: who could serve it, at what cost, what came of it")
 	flags.StringVar(&f.level, "log-level", d.LogLevel, "debug, info, warn or error")
+	flags.BoolVar(&f.showText, "show-text", false, "keep the first 200 characters of the prefixes that GET /prefixes shows: whoever reads the admin port reads them")
 	flags.BoolVar(&f.explain, "explain-headers", false, "answer with X-Warmpath-Decision, streams excepted; tells clients what others have cached")
 	flags.BoolVar(&f.access, "access-log", false, "log one line a request")
 	flags.BoolVar(&f.strict, "strict", false, "put out the last failing worker of a model as well: its requests are then refused with 503 and Retry-After")
@@ -154,6 +155,7 @@ func (f *serveFlags) config(cmd *cobra.Command) (config.Config, error) {
 	given("drain-timeout", func() { cfg.DrainTimeout = f.drain })
 	given("decision-log", func() { cfg.DecisionLog.File = f.decisionLog })
 	given("log-level", func() { cfg.LogLevel = f.level })
+	given("show-text", func() { cfg.Dash.ShowText = f.showText })
 	given("explain-headers", func() { cfg.ExplainHeaders = f.explain })
 	given("access-log", func() { cfg.AccessLog = f.access })
 	given("pprof", func() { cfg.Pprof = f.pprof })

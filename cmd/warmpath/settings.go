@@ -50,6 +50,9 @@ func (r *router) proxyOptions(c config.Config) proxy.Options {
 	o.ConnectTimeout, o.HeaderTimeout, o.IdleGap = c.Timeouts.Connect, c.Timeouts.Header, c.Timeouts.IdleGap
 	o.ClientTimeout, o.BodiesBytesMax = c.Timeouts.Client, r.bodiesMax(c)
 	o.Salt, o.Unready = r.salts(c), r.leaving.Load
+	if c.Dash.ShowText {
+		o.ExcerptBytes = config.ShownTextBytes
+	}
 	o.Prices, o.EnginePriority, o.TellPosition = models.PricesOf(c.ModelOptions()), c.Queue.EnginePriority, c.Queue.TellPosition
 	return o
 }

@@ -82,7 +82,7 @@ tenants: {file: /etc/tenants.yaml}
 exact: {tokenizers: [{model: m, path: /models/m}], events: "tcp://{host}:5557", index_bytes_max: 8MiB, tokens_timeout: 20ms, tokens_in_flight_max: 4, cache_bytes_max: 2MiB}
 telemetry: {interval: 2s, timeout: 3s, stale_after: 9s}
 traces: {endpoint: "https://otel:4318", protocol: grpc, headers: [{name: a, value: b}], tls: {ca: /ca}, sample: 0.5, clients_decide: false}
-dash: {decisions_max: 50, decisions_bytes_max: 2MiB, listeners_max: 3}
+dash: {decisions_max: 50, decisions_bytes_max: 2MiB, listeners_max: 3, show_text: true}
 ghosts: {enabled: false, bytes_max: 4MiB, sample: 0.25}
 state_dir: /var/lib/warmpath
 state_max_age: 20m
@@ -114,11 +114,12 @@ func TestEverySettingArrives(t *testing.T) {
 			{URL: "http://front/gpu/3", ID: "front-gpu-3"},
 		},
 		Isolate: IsolateNone, Policy: "least-tokens", DrainTimeout: 90 * time.Second, DrainDelay: 5 * time.Second, HandoverTime: 2 * time.Minute, Timeouts: Timeouts{Connect: time.Second, IdleGap: 7 * time.Minute, Client: 90 * time.Second},
-		BodiesBytesMax: 3 << 30, BodySpoolBytes: 1 << 20, BodySpoolDir: "/var/tmp", BodySpoolMax: 16 << 30, MemoryMax: "auto", LogLinesMax: 60, CORS: CORS{Origins: []string{"https://chat.example.com", "http://localhost:3000"}}, BodyBytesMax: 1 << 30, InFlightMax: 12, ExplainHeaders: true, AccessLog: true, LogLevel: "debug", LogFormat: "json", DecisionLog: DecisionLog{File: "a${b}.jsonl", BytesMax: 1 << 20, FilesMax: 2}, IndexBytesMax: 10e6,
+		BodiesBytesMax: 3 << 30, BodySpoolBytes: 1 << 20, BodySpoolDir: "/var/tmp", BodySpoolMax: 16 << 30, MemoryMax: "auto", LogLinesMax: 60, CORS: CORS{Origins: []string{"https://chat.example.com", "http://localhost:3000"}}, BodyBytesMax: 1 << 30, InFlightMax: 12, ExplainHeaders: true, AccessLog: true, LogLevel: "debug", LogFormat: "json",
+		DecisionLog: DecisionLog{File: "a${b}.jsonl", BytesMax: 1 << 20, FilesMax: 2}, IndexBytesMax: 10e6,
 		Queue: Queue{Classes: []Class{{Name: "a", Order: "fcfs", WaitMax: time.Minute, Ceiling: 0.5, ShedFrom: 0.25}, {Name: "b", Order: "shortest", WaitMax: 10 * time.Minute, Ceiling: 0.5, ShedFrom: 1}}, Class: "b", BodyPriority: "refuse", EnginePriority: true, TellPosition: 5 * time.Second, RequestsMax: 5, BytesMax: 1 << 20, WorkMax: time.Minute,
 			TenantRoom: 2, Ahead: time.Second, SizeMultiple: 3, AgeAfter: time.Second, AgedShare: 0.1, Depth: 2 * time.Second, Reserve: 0.5, Hold: 3 * time.Second, PreemptedMax: 2, Heavy: Heavy{4, 5, 0.5, 2, 0}},
 		Tenants: Tenants{File: "/etc/tenants.yaml"}, Exact: Exact{Tokenizers: []ModelFiles{{"m", "/models/m"}}, Events: "tcp://{host}:5557", IndexBytesMax: 8 << 20, TokensTimeout: 20 * time.Millisecond, TokensMax: 4, CacheBytesMax: 2 << 20},
-		Telemetry: Telemetry{Interval: 2 * time.Second, Timeout: 3 * time.Second, StaleAfter: 9 * time.Second}, Dash: Dash{DecisionsMax: 50, DecisionsBytesMax: 2 << 20, ListenersMax: 3}, Ghosts: Ghosts{BytesMax: 4 << 20, Sample: 0.25},
+		Telemetry: Telemetry{Interval: 2 * time.Second, Timeout: 3 * time.Second, StaleAfter: 9 * time.Second}, Dash: Dash{DecisionsMax: 50, DecisionsBytesMax: 2 << 20, ListenersMax: 3, ShowText: true}, Ghosts: Ghosts{BytesMax: 4 << 20, Sample: 0.25},
 		Traces: Traces{"https://otel:4318", "grpc", []TraceHeader{{"a", "b"}}, certs.WorkerFiles{CA: "/ca"}, 0.5, false}, StateDir: "/var/lib/warmpath", StateMaxAge: 20 * time.Minute,
 		Discovery: Discovery{File: "/etc/workers.yaml",
 			DNS:  []DNSSource{{Name: "engines.internal", Port: 8443, Scheme: "https"}, {Name: "_http._tcp.engines", Server: "10.0.0.53:53", Family: "ipv6", Every: 5 * time.Second, Labels: []string{"pool=x"}}},
@@ -352,8 +353,7 @@ func FuzzParse(f *testing.F) {
 		defer leash.Hold(t, len(text))()
 		c, err := Parse("f", text, func(name string) (string, bool) { return name, true })
 		if err == nil {
-			err = c.Validate()
-			if err != nil {
+			if err = c.Validate(); err != nil {
 				t.Errorf("Parse passed what Validate refuses: %v", err)
 			}
 			if printed := Print(c); !strings.Contains(printed, "# set, and not shown") {

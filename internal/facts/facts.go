@@ -28,6 +28,7 @@ type Facts struct {
 	MaxTokens        int // 0 = the client did not say
 	Session          uint64
 	Chain            prefix.Chain
+	Excerpt          []byte // how the prompt begins, where such is to be kept; else nil
 
 	Trace        trace.Context
 	Decision     sched.Decision    // the last one,

@@ -230,6 +230,8 @@ var catalogue = []family{
 		help: "Workers of a pool that are up. pool is a configured one; any: those in none."},
 	{name: "warmpath_pool_requests_total", kind: kindCounter, unit: "requests", labels: []string{"pool", "way"},
 		help: "Placements on a pool's workers, retries included. way: sent (by a rule, by default_pool or by heavy_pool), spilled (from a pool where the wait was too long)."},
+	{name: "warmpath_prefixes_tracked", kind: kindGauge, unit: "prefixes",
+		help: "Shared beginnings of prompts that are counted, 1,024 at most; GET /prefixes tells the hottest."},
 	{name: "warmpath_ghost_requests_total", kind: kindCounter, unit: "requests",
 		help: "Requests that were placed a second time, virtually, by rules that need no load (docs/GHOSTS.md)."},
 	{name: "warmpath_ghost_prompt_tokens_total", kind: kindCounter, unit: "tokens",

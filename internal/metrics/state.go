@@ -29,6 +29,8 @@ type State struct {
 	Forecasts []ForecastState
 	Sources   []SourceState
 	Ghosts    *GhostState // nil: there are none
+	// PrefixesTracked is how many shared prefixes are counted.
+	PrefixesTracked int
 
 	RefusedWorkers int           // that sources name and that cannot be
 	Tenants        []TenantState // none: nobody is asked for a key
@@ -81,7 +83,7 @@ var stateFamilies = []string{
 	"warmpath_forecast_answers_total", "warmpath_forecast_answers_within_total", "warmpath_forecast_output_tokens_total", "warmpath_forecast_prefills_total",
 	"warmpath_forecast_prefill_seconds_total", "warmpath_forecast_prefill_off_ratio",
 	"warmpath_ghost_requests_total", "warmpath_ghost_prompt_tokens_total", "warmpath_ghost_prefill_tokens_total", "warmpath_ghost_prefill_seconds_total",
-	"warmpath_ghost_dropped_total", "warmpath_ghost_sample_ratio", "warmpath_ghost_bytes", "warmpath_ghost_place_seconds_total",
+	"warmpath_ghost_dropped_total", "warmpath_ghost_sample_ratio", "warmpath_ghost_bytes", "warmpath_ghost_place_seconds_total", "warmpath_prefixes_tracked",
 	"warmpath_events_state", "warmpath_events_messages_total", "warmpath_events_blocks_total", "warmpath_events_troubles_total",
 	"warmpath_events_worker_blocks", "warmpath_events_index_blocks", "warmpath_events_index_memberships", "warmpath_events_index_bytes",
 	"warmpath_events_index_bytes_max", "warmpath_events_index_evictions_total",
@@ -139,6 +141,7 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	emitChoices(emit, s.Pools, s.Choices)
 	emitForecasts(emit, s.Forecasts, c.label)
 	emitGhosts(emit, s.Ghosts)
+	emit("warmpath_prefixes_tracked", float64(s.PrefixesTracked))
 	emitSources(emit, s.Sources, s.RefusedWorkers)
 	seen := make(map[string]bool, len(s.Workers))
 	for i := range s.Workers {

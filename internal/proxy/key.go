@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"github.com/warmpath/warmpath/internal/choice"
+	"github.com/warmpath/warmpath/internal/facts"
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/inflight"
 	"github.com/warmpath/warmpath/internal/intake"
@@ -38,6 +39,7 @@ func (x *exchange) key() error {
 	f := &x.facts
 	f.API, f.Model, f.Tenant, f.Stream, f.Bytes, f.TextBytes = x.api, x.want.Model, x.want.Tenant, x.req.Stream, x.bodyBytes(), x.req.TextBytes
 	f.PromptTokens, f.MaxTokens, f.Chain, f.Session = x.want.PromptTokens, x.req.MaxTokens, x.chain, x.want.SessionKey
+	f.Excerpt = facts.Excerpt(&x.req, x.text, x.o.ExcerptBytes)
 	x.entry.Know(inflight.About{API: f.API.String(), Model: f.Model, Tenant: f.Tenant, Class: f.Class, Stream: f.Stream, PromptTokens: f.PromptTokens})
 	return nil
 }

@@ -54,6 +54,7 @@ type Options struct {
 	InjectUsage    bool                            // ask engines for the usage of streams, and withhold the event the client did not ask for
 	ExplainHeaders bool                            // answer with X-Warmpath-Decision; tells clients what others have cached
 	ResponseIDsMax int                             // responses and conversations whose worker is remembered
+	ExcerptBytes   int                             // of how prompts begin, for facts.Facts; 0 = none
 	SessionsByUser bool                            // take `user` and metadata.user_id as a session hint when nothing better is there
 	SpoolBytes     int64                           // a form or raw body beyond it waits in a file; 0: never
 	SpoolDir       string                          // where; "" is the system's folder for temporary files

@@ -142,12 +142,16 @@ func (s scene) play(ctx context.Context, o Options, that func(Verdict)) error {
 		}
 		replayed[rule] = r.HitRate()
 	}
-	b, err := sim.FindBounds(ctx, c)
-	if err != nil {
-		return err
+	pooled := 0.0
+	if !trace.Sessions { // the bound knows prompts alone: an answer is new to it in the next prompt
+		b, err := sim.FindBounds(ctx, c)
+		if err != nil {
+			return err
+		}
+		pooled = b.PooledHitRate
 	}
 	for _, w := range all {
-		that(w.judge(s.name, real, replayed, b.PooledHitRate))
+		that(w.judge(s.name, real, replayed, pooled))
 	}
 	return nil
 }

@@ -1,0 +1,66 @@
+package hot
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Order is what prefixes are ordered by, most first.
+type Order string
+
+// The orders.
+const (
+	ByRequests Order = "requests"
+	ByCached   Order = "cached" // tokens that did not have to be computed
+	ByTokens   Order = "tokens"
+	ByLast     Order = "last"
+)
+
+// Orders are all of them.
+var Orders = []string{string(ByRequests), string(ByCached), string(ByTokens), string(ByLast)}
+
+const (
+	// sureLeast is how many requests a prefix must have had for certain to be told of: one that left at a block alone is no shared prefix.
+	sureLeast = 2
+	// sameShare is the share of a prefix's requests from which on a longer one stands for it.
+	sameShare = 0.9
+)
+
+// Top is up to n prefixes at that time. One whose requests nearly all go on with a longer one is left out: that is the prefix they share.
+func (t *Table) Top(now int64, n int, by Order) []Prefix {
+	unit := 1 / t.weigh(now)
+	perMinute := unit * 60 * math.Ln2 / t.o.HalfLife
+	longest := make(map[int32]float64, len(t.all)) // the most that any longer one of an entry counts
+	for i := range t.all {
+		if at, ok := t.at[t.all[i].parent]; ok && t.all[i].parent != 0 {
+			longest[at] = max(longest[at], t.all[i].weight-t.all[i].error)
+		}
+	}
+	var top []Prefix
+	for i := range t.all {
+		e := &t.all[i]
+		if sure := e.weight - e.error; e.Requests < sureLeast || longest[int32(i)] >= sameShare*sure && longest[int32(i)] > 0 {
+			continue
+		}
+		p := e.Prefix
+		p.PerMinute, p.Error = e.weight*perMinute, e.error*perMinute
+		top = append(top, p)
+	}
+	slices.SortFunc(top, func(a, b Prefix) int {
+		order := 0
+		switch by {
+		case ByCached:
+			order = cmp.Compare(b.CachedTokens, a.CachedTokens)
+		case ByTokens:
+			order = cmp.Compare(b.Tokens, a.Tokens)
+		case ByLast:
+			order = cmp.Compare(b.Last, a.Last)
+		}
+		return cmp.Or(order, cmp.Compare(b.PerMinute-b.Error, a.PerMinute-a.Error), cmp.Compare(b.Tokens, a.Tokens), cmp.Compare(a.Key, b.Key))
+	})
+	return top[:min(n, len(top))]
+}
+
+// Len is how many are in the table, and how many may be.
+func (t *Table) Len() (n, most int) { return len(t.all), t.o.Max }
