@@ -51,7 +51,7 @@ prove-policy: build ## the default policy against all others by replays, pass or
 
 unit: ## every test that needs no download, under the race detector; those that watch the clock one package at a time (make check vets)
 	CGO_ENABLED=1 go test -race -vet=off -timeout 20m $$(go list ./... | grep -E '$(TIMELESS)')
-	CGO_ENABLED=1 go test -race -vet=off -p 1 -parallel 8 -timeout 20m $$(go list ./... | grep -vE '$(TIMELESS)')
+	CGO_ENABLED=1 go test -race -vet=off -p 1 -parallel 4 -timeout 20m $$(go list ./... | grep -vE '$(TIMELESS)')
 
 e2e: build ## real llama.cpp servers, the official Python clients, the replay's page in Chromium (300 MB the first time)
 	scripts/e2e-install.sh

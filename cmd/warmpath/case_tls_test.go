@@ -269,7 +269,6 @@ func both(w1, w2 *worker, script func(*call)) {
 }
 
 func TestWorkersAreReachedOverTLSAsOverPlainHTTP(t *testing.T) {
-	t.Parallel()
 	p := newPaper(t)
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
