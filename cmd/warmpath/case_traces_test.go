@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -287,5 +288,25 @@ func TestNoTraceIsMadeWhereNoneIsAskedFor(t *testing.T) {
 	rt.post("/v1/chat/completions", chat("x", false), "Traceparent", sampledBy, "Tracestate", "a=1")
 	if h := w.calls()[0].r.Header; h.Get("Traceparent") != sampledBy || h.Get("Tracestate") != "a=1" || rt.metric("warmpath_trace_spans_total") != 0 {
 		t.Errorf("%v", h)
+	}
+}
+
+func TestBucketsOfLatenciesNameATraceThatFellIntoThem(t *testing.T) {
+	rt, _ := traced(t, "", nil, newWorker(t, nil))
+	rt.post("/v1/chat/completions", chat("x", true), "Traceparent", sampledBy)
+	rt.post("/v1/chat/completions", chat("y", true), "Traceparent", leftOutBy[:3]+strings.Repeat("1", 32)+leftOutBy[35:])
+	req, err := http.NewRequest(http.MethodGet, rt.AdminURL()+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Accept", "application/openmetrics-text")
+	page := read(rt.http.Do(req)).body
+	for _, name := range []string{"warmpath_ttft_seconds_bucket", "warmpath_e2e_seconds_bucket"} {
+		if !regexp.MustCompile(name + `\{.*# \{trace_id="` + clientTrace + `"\}`).MatchString(page) {
+			t.Errorf("%s has no exemplar", name)
+		}
+	}
+	if strings.Contains(page, strings.Repeat("1", 32)) || !strings.HasSuffix(page, "# EOF\n") {
+		t.Error("the trace that was not sampled is named, or the page has no end")
 	}
 }

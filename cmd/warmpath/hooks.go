@@ -58,15 +58,18 @@ func (r *router) settled(f *facts.Facts) {
 		if hit == "declined" {
 			m.HitsDeclined.Inc()
 		}
-		lat := model.Latency(hit)
+		lat, sampled := model.Latency(hit), ""
+		if f.Trace.Sampled {
+			sampled = f.Trace.Trace.String()
+		}
 		if f.Stream && !f.FirstToken.IsZero() {
-			lat.TTFT.Observe(f.FirstToken.Sub(f.Started))
+			lat.TTFT.ObserveTraced(f.FirstToken.Sub(f.Started), sampled)
 		}
 		for _, gap := range f.Gaps {
 			lat.ITL.Observe(seconds(gap))
 		}
 		if f.Outcome == outcome.Succeeded {
-			lat.E2E.Observe(f.Ended.Sub(f.Started))
+			lat.E2E.ObserveTraced(f.Ended.Sub(f.Started), sampled)
 		}
 	}
 	r.ghosts.settled(f)

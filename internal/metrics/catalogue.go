@@ -17,6 +17,7 @@ type family struct {
 	name, kind, unit, help string
 	labels                 []string
 	buckets                []float64 // upper bounds in seconds, histograms only
+	native                 bool      // a native histogram beside them, where the scraper asks for protobuf
 }
 
 // Bucket bounds in seconds. First tokens span a warm idle worker (tens of ms) to a long prompt behind a queue (minutes); gaps
@@ -72,11 +73,11 @@ var catalogue = []family{
 		help: "Prompt tokens that the engines reported as served from cache. Divided by warmpath_prompt_tokens_total it is the hit rate."},
 	{name: "warmpath_hits_declined_total", kind: kindCounter, unit: "requests",
 		help: "Placements that gave up a longer cached prefix because waiting for it would have cost more than it saves."},
-	{name: "warmpath_ttft_seconds", kind: kindHistogram, unit: "seconds", labels: []string{"model", "hit"}, buckets: ttftBuckets,
+	{name: "warmpath_ttft_seconds", kind: kindHistogram, unit: "seconds", labels: []string{"model", "hit"}, buckets: ttftBuckets, native: true,
 		help: "Time to first token, from the request's arrival. hit: hit (the whole known prefix), partial, miss, declined."},
 	{name: "warmpath_itl_seconds", kind: kindHistogram, unit: "seconds", labels: []string{"model", "hit"}, buckets: itlBuckets,
 		help: "Gaps between the tokens of streamed replies."},
-	{name: "warmpath_e2e_seconds", kind: kindHistogram, unit: "seconds", labels: []string{"model", "hit"}, buckets: e2eBuckets,
+	{name: "warmpath_e2e_seconds", kind: kindHistogram, unit: "seconds", labels: []string{"model", "hit"}, buckets: e2eBuckets, native: true,
 		help: "Time from a request's arrival to the last byte of its reply."},
 	{name: "warmpath_decision_seconds", kind: kindHistogram, unit: "seconds", buckets: decisionBuckets,
 		help: "Time to score the workers, choose one and reserve on it."},
@@ -204,7 +205,7 @@ var catalogue = []family{
 		help: "How often work of a preemptible class was taken back from its engine for a request of a class above, to wait again."},
 	{name: "warmpath_queue_wasted_seconds_total", kind: kindCounter, unit: "seconds", labels: []string{"class"},
 		help: "Engine time that was spent on work that was taken back, as far as it had come by prediction."},
-	{name: "warmpath_queue_wait_seconds", kind: kindHistogram, unit: "seconds", labels: []string{"class"}, buckets: waitBuckets,
+	{name: "warmpath_queue_wait_seconds", kind: kindHistogram, unit: "seconds", labels: []string{"class"}, buckets: waitBuckets, native: true,
 		help: "How long requests waited for room: 0 for those placed at once; those that timed out or left are in it too, those refused at once are not."},
 	{name: "warmpath_tenant_inflight_requests", kind: kindGauge, unit: "requests", labels: []string{"tenant"},
 		help: "A tenant's requests inside, waiting ones too. Where no keys are asked for there are no tenants."},
@@ -326,8 +327,13 @@ func Markdown() string {
 		for i, v := range f.buckets {
 			bounds[i] = fmt.Sprint(v)
 		}
-		fmt.Fprintf(&b, "- `%s`: %s\n", f.name, strings.Join(bounds, ", "))
+		native := ""
+		if f.native {
+			native = "; native, too"
+		}
+		fmt.Fprintf(&b, "- `%s`: %s%s\n", f.name, strings.Join(bounds, ", "), native)
 	}
+	b.WriteString(strings.ReplaceAll(nativeAndExemplars+conventions, "~", "`"))
 	b.WriteString("\nThe Go runtime's and the process's own metrics (`go_goroutines`, `go_memstats_*`, `process_open_fds`, `process_resident_memory_bytes`, ...) are on the same page.\n")
 	return b.String()
 }

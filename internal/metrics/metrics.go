@@ -41,6 +41,15 @@ type Histogram struct{ o prometheus.Observer }
 // Observe adds one duration; a negative one (a clock that stepped back) counts as 0.
 func (h Histogram) Observe(d time.Duration) { h.o.Observe(max(d, 0).Seconds()) }
 
+// ObserveTraced is Observe with the trace that the bucket's exemplar names; "" names none.
+func (h Histogram) ObserveTraced(d time.Duration, trace string) {
+	if with, ok := h.o.(prometheus.ExemplarObserver); ok && trace != "" {
+		with.ObserveWithExemplar(max(d, 0).Seconds(), prometheus.Labels{"trace_id": trace})
+		return
+	}
+	h.Observe(d)
+}
+
 // Set is every metric of one router. All methods may be called from any goroutine; counting allocates nothing.
 type Set struct {
 	PromptTokens          Counter   // prompt tokens of replies that told their usage
@@ -125,9 +134,19 @@ func newCounters(r *prometheus.Registry, name string) *prometheus.CounterVec {
 	return v
 }
 
+// Bounds of native histograms: buckets of which each is a tenth wider than the one below, at most so many in a series; then they are merged.
+const (
+	nativeFactor     = 1.1
+	nativeBucketsMax = 100
+)
+
 func newHistograms(r *prometheus.Registry, name string) *prometheus.HistogramVec {
 	f := familyNamed(name)
-	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: f.name, Help: f.help, Buckets: f.buckets}, f.labels)
+	o := prometheus.HistogramOpts{Name: f.name, Help: f.help, Buckets: f.buckets}
+	if f.native {
+		o.NativeHistogramBucketFactor, o.NativeHistogramMaxBucketNumber, o.NativeHistogramMinResetDuration = nativeFactor, nativeBucketsMax, time.Hour
+	}
+	v := prometheus.NewHistogramVec(o, f.labels)
 	r.MustRegister(v)
 	return v
 }
@@ -143,7 +162,7 @@ func (s *Set) Build(version, commit, goVersion string) {
 // Handler serves the exposition. A scrape that fails in one collector still shows the others. The series of workers that are gone are
 // deleted before the page is gathered: collectors are asked side by side, so one of them cannot clean up for the others.
 func (s *Set) Handler() http.Handler {
-	page := promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+	page := promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, EnableOpenMetrics: true})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.collect != nil {
 			var now State
