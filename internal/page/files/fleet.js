@@ -1,29 +1,31 @@
 // Fleet: a row for each worker, changed in place. 500 of them stay smooth because a cell is only touched when its text changes, and because
 // rows are changed a hundred at a time, between frames.
-import {el, set, put, tile, count, time, percent, facts, dialog, confirm, toast, bytes, none} from "./dom.js";
+import {el, set, put, tile, count, exactly, time, percent, facts, dialog, confirm, toast, bytes, clock, ago, none} from "./dom.js";
 import {live} from "./live.js";
-import {ask} from "./ask.js";
+import {ask, every} from "./ask.js";
 
-const kinds = {ready: "good", unknown: "", draining: "warn", probing: "warn", warming: "warn", ejected: "bad", down: "bad"};
+// latelySeconds are those of the snapshot's lately.
+const latelySeconds = 30;
+const kinds = {ready: "good", unknown: "", draining: "warn", probing: "warn", loading: "warn", ejected: "bad", down: "bad"};
 
 // Columns: what a cell says, by which value it sorts, and what its head means.
 const columns = [
   {id: "id", name: "Worker", text: true, by: (w) => w.id},
   {id: "state", name: "State", text: true, by: (w) => w.state, about: "Why it is in it stands in the worker's own window"},
-  {id: "engine", name: "Engine", text: true, by: (w) => w.engine + w.version, say: (w) => w.engine + (w.version ? " " + w.version : "")},
-  {id: "mode", name: "Caches", text: true, by: (w) => w.cache?.mode, say: (w) => w.cache?.mode || none, about: "How what it has cached is known: exact, engine-side, assumed, or load only"},
+  {id: "engine", name: "Engine", text: true, by: (w) => w.engine, say: (w) => w.engine || none},
+  {id: "mode", name: "Caches", text: true, by: (w) => w.mode, say: (w) => w.mode || "load only", about: "How what it has cached is known: exact, engine-side or assumed; why no better stands in the worker's own window"},
   {id: "inflight", name: "In flight", by: (w) => w.inflight_requests, say: (w) => count(w.inflight_requests), about: "Requests of this router there now"},
   {id: "tokens", name: "Tokens", by: (w) => w.inflight_tokens, say: (w) => count(w.inflight_tokens), about: "Tokens of their contexts"},
   {id: "owed", name: "Owed", by: (w) => w.queued_seconds, say: (w) => time(w.queued_seconds), about: "How long a new request waits there before its own prefill", share: (w) => w.queued_seconds / 2, colour: "var(--c4)"},
   {id: "kv", name: "KV memory", by: (w) => w.kv_usage, say: (w) => percent(w.kv_usage), about: "Share of its KV cache in use, as the engine says", share: (w) => w.kv_usage, colour: "var(--c3)"},
   {id: "waiting", name: "Queue there", by: (w) => w.engine_waiting, say: (w) => w.engine_waiting === undefined ? none : count(w.engine_waiting), about: "Requests that wait inside the engine"},
-  {id: "hits", name: "Hit rate", by: (w) => w.hit_rate, say: (w) => percent(w.hit_rate), about: "Prompt tokens of the last minute that it had cached, as it reports", share: (w) => w.hit_rate, colour: "var(--c2)"},
-  {id: "trust", name: "Trust", by: (w) => w.cache?.truth?.trust, say: (w) => percent(w.cache?.truth?.trust), about: "Share of what was foretold of its cache that came true"},
-  {id: "rate", name: "Tokens/s", by: (w) => w.tokens_per_second, say: (w) => count(w.tokens_per_second), about: "Generated over the last seconds"},
-  {id: "errors", name: "Errors", by: (w) => w.errors, say: (w) => count(w.errors), about: "Since the start of the router"},
+  {id: "hits", name: "Hit rate", by: (w) => w.hit_rate, say: (w) => percent(w.hit_rate), about: "Prompt tokens of the last half minute that it reports as cached", share: (w) => w.hit_rate, colour: "var(--c2)"},
+  {id: "trust", name: "Trust", by: (w) => w.trust, say: (w) => percent(w.trust), about: "Share of what its cache events foretold that came true"},
+  {id: "rate", name: "Tokens/s", by: (w) => w.completion_tokens_per_second, say: (w) => count(w.completion_tokens_per_second), about: "Generated, over the last half minute"},
+  {id: "errors", name: "Failing/s", by: (w) => w.failed_per_second, say: (w) => count(w.failed_per_second), about: "Requests that failed there, over the last half minute"},
 ];
 
-let section, body, rows = new Map(), sort = {by: columns[0], up: true}, filter = "", open, queue = new Set(), scheduled = false;
+let section, body, rows = new Map(), sort = {by: columns[0], up: true}, filter = "", queue = new Set(), scheduled = false;
 const tiles = {
   ready: tile("Workers ready"), inflight: tile("Requests in flight"), waiting: tile("Waiting here", "In this router's queue, for room on a worker"),
   rate: tile("Requests a second"), hits: tile("Hit rate", "Prompt tokens that were cached where they went, of all"), reach: tile("Of what was reachable", "Of the cached tokens that any worker had"),
@@ -39,7 +41,7 @@ export const fleet = {
       c.head = el("th", {scope: "col", class: c.text ? "text" : null, title: c.about}, el("button", {type: "button", onclick: () => sortBy(c)}, c.name));
       return c.head;
     }), el("th", {scope: "col"}, el("span", {class: "away"}, "Actions")));
-    const search = el("input", {type: "search", "aria-label": "Filter workers", placeholder: "Filter by name, state, engine, label  ( / )", oninput: () => { filter = search.value.toLowerCase(); arrange(); }});
+    const search = el("input", {type: "search", "aria-label": "Filter workers", placeholder: "Filter by name, state, engine, pool, model  ( / )", oninput: () => { filter = search.value.toLowerCase(); arrange(); }});
     put(section, verdict, el("dl", {class: "tiles"}, Object.values(tiles).map((t) => t.node)), el("div", {class: "bar"}, el("label", {class: "grow"}, search)),
       el("div", {class: "wide", tabindex: 0, role: "region", "aria-label": "Workers"}, el("table", {class: "fleet"}, el("caption", {class: "away"}, "Workers, one a row"),
         el("colgroup", {}, columns.map((c) => el("col", {style: null, class: "col-" + c.id})), el("col", {class: "col-act"})), el("thead", {}, head), body)));
@@ -129,7 +131,7 @@ function fill(row) {
       set(cell, w.state);
       const kind = "chip " + (kinds[w.state] || "");
       if (cell.className !== kind) cell.className = kind;
-      const reason = w.why || w.draining || "";
+      const reason = w.why || "";
       if (cell.title !== reason) cell.title = reason;
       continue;
     }
@@ -140,12 +142,11 @@ function fill(row) {
     }
   }
   set(row.act, w.state === "draining" ? "Undrain" : "Drain");
-  if (open && open.id === w.id) open.draw(w);
 }
 
 // arrange puts rows in order, and those that the filter leaves out away.
 function arrange() {
-  const list = [...rows.values()].filter((r) => r.of && (!filter || [r.of.id, r.of.state, r.of.engine, r.of.cache?.mode, ...(r.of.labels || []), ...(r.of.pools || []), ...(r.of.models || [])].join(" ").toLowerCase().includes(filter)));
+  const list = [...rows.values()].filter((r) => r.of && (!filter || [r.of.id, r.of.state, r.of.engine, r.of.mode, ...(r.of.pools || []), ...(r.of.models || [])].join(" ").toLowerCase().includes(filter)));
   const sign = sort.up ? 1 : -1, by = sort.by.by;
   list.sort((a, b) => {
     const x = by(a.of) ?? -1, y = by(b.of) ?? -1;
@@ -157,31 +158,30 @@ function arrange() {
 }
 
 function headline(s) {
-  const n = s.now || {}, all = [...s.workers.values()], ready = all.filter((w) => w.state === "ready").length;
-  const bad = all.filter((w) => w.state === "ejected" || w.state === "down").length;
-  tiles.ready.give(ready + " of " + all.length, bad ? bad + " out" : "", bad ? "bad" : "");
-  tiles.inflight.give(count(s.running), "");
-  tiles.waiting.give(count(s.waiting), s.waiting ? "for room on a worker" : "");
-  tiles.rate.give(count(n.requests_per_second), n.failed_share > 0 ? percent(n.failed_share, 1) + " failed" : "", n.failed_share > .01 ? "bad" : "");
-  tiles.hits.give(percent(n.hit_rate), "last minute");
-  tiles.reach.give(percent(n.reached_share), "last minute");
-  tiles.ttft.give(time(n.ttft_p99_seconds), n.ttft_p50_seconds === undefined ? "" : "half within " + time(n.ttft_p50_seconds));
-  tiles.tokens.give(count(n.tokens_per_second), "generated");
-  set(verdict, sentence(s, ready, all.length, bad));
+  const n = s.lately || {}, all = s.workers.size, ready = s.counts.ready || 0, bad = (s.counts.ejected || 0) + (s.counts.down || 0);
+  const rate = (name) => n[name] === undefined ? undefined : n[name] / latelySeconds, failed = n["outcome.failed"] / n.requests;
+  tiles.ready.give(ready + " of " + all, bad ? bad + " out" : "", bad ? "bad" : "");
+  tiles.inflight.give(exactly(s.inside || 0), Object.entries(s.states).filter(([, v]) => v).map(([k, v]) => v + " " + k).join(", "));
+  tiles.waiting.give(exactly(s.queue?.waiting ?? 0), s.queue?.waiting ? "oldest " + time(Math.max(...s.queue.classes.map((c) => c.oldest_seconds))) : "");
+  tiles.rate.give(count(rate("requests")), failed > 0 ? percent(failed, 1) + " failed" : "", failed > .01 ? "bad" : "");
+  tiles.hits.give(percent(n["hit_rate.reported"] ?? n["hit_rate.predicted"]), n["hit_rate.reported"] === undefined ? "foretold" : "as engines report");
+  tiles.reach.give(percent(n["tokens.cached_reachable"] ? Math.min(n["tokens.cached_reported"] / n["tokens.cached_reachable"], 1) : undefined), "of " + count(n["tokens.cached_reachable"]) + " tokens");
+  tiles.ttft.give(time(n["ttft_seconds.all.p99"]), n["ttft_seconds.all.p50"] === undefined ? "" : "half within " + time(n["ttft_seconds.all.p50"]));
+  tiles.tokens.give(count(rate("tokens.completion")), "generated");
+  set(verdict, sentence(n, ready, all, bad));
 }
 
 // sentence says whether the fleet does useful work, or computes again what it knew.
-function sentence(s, ready, all, bad) {
-  const n = s.now || {};
+function sentence(n, ready, all, bad) {
   if (!all) return "There is no worker yet.";
-  if (!ready) return "No worker is ready: requests are refused or wait.";
+  if (!ready) return "No worker is ready: requests wait or are refused.";
   const out = bad ? ` ${bad} of ${all} workers are out.` : "";
-  if (!n.prompt_tokens) return "No prompt was metered in the last minute." + out;
-  const again = 1 - n.reached_share, share = percent(n.hit_rate);
-  if (!n.reachable_tokens) return `All prompts of the last minute are new: nobody had any of them.${out}`;
-  if (again < .02) return `${share} of the prompt tokens of the last minute were warm where they went: nearly all that any worker had.${out}`;
-  return `${share} of the prompt tokens of the last minute were warm where they went. ${percent(again)} of what some worker had was computed again elsewhere` +
-    (n.declined ? `, mostly on purpose: ${count(n.declined)} hits were declined because waiting would have cost more.` : ".") + out;
+  if (!n["tokens.cached_known"]) return (n.requests ? "No engine has reported what it had cached in the last half minute." : "Nothing was asked in the last half minute.") + out;
+  const share = percent(n["hit_rate.reported"]), reachable = n["tokens.cached_reachable"], again = 1 - n["tokens.cached_reported"] / reachable;
+  if (!reachable) return "All prompts of the last half minute are new: no worker had any of them." + out;
+  const first = `${share} of the prompt tokens of the last half minute were warm where they went`;
+  if (!(again >= .02)) return `${first}: nearly all that any worker had.${out}`;
+  return `${first}. ${percent(again)} of what some worker had was computed again` + (n["hit.declined"] ? `; ${exactly(n["hit.declined"])} hits were declined because waiting for them would have cost more.` : ".") + out;
 }
 
 async function act(w) {
@@ -195,25 +195,31 @@ async function act(w) {
   } catch (e) { toast(e.message); }
 }
 
-// show opens a worker's own window, which lives on while it is open.
-async function show(id) {
-  const holder = el("div", {class: "body"});
-  open = {id, draw(w) {
-    const c = w.cache || {}, t = c.truth || {};
-    put(holder, facts(["State", w.state + (w.why || w.draining ? ": " + (w.why || w.draining) : "")], ["Address", w.url], ["Named by", w.source], ["Engine", (w.engine || "unknown") + " " + (w.version || "")], ["Models", (w.models || []).join(", ")],
-      ["Pools and labels", [...(w.pools || []), ...(w.labels || [])].join(", ")], ["Longest context", w.context_max ? count(w.context_max) + " tokens" : ""], ["Batch slots", w.slots_max || ""],
-      ["In flight", count(w.inflight_requests) + " requests, " + count(w.inflight_tokens) + " tokens" + (w.inflight_max ? ", at most " + w.inflight_max : "")], ["Owed", time(w.queued_seconds) + " before a new prefill"],
+// show opens a worker's own window, which is brought up to date while it is open.
+function show(id) {
+  const holder = el("div", {class: "body"}), look = every(1, async () => {
+    try { put(holder, whole(await ask("workers/" + encodeURIComponent(id)), close)); } catch (e) { put(holder, el("p", {class: "bad"}, e.message)); }
+  });
+  const close = dialog(id, holder, {closed: () => look.stop()});
+  look.start();
+}
+
+function whole(w, close) {
+  const c = w.cache || {}, t = c.truth || {};
+  return [
+    facts(["State", w.state + (w.draining ? ": " + w.draining : "")], ["Out", w.out && w.out.why + "; " + (new Date(w.out.until) > new Date() ? "tried again at " + clock(w.out.until) : "it is tried now")],
+      ["Coming back", w.slow_start === undefined ? "" : "it may have " + percent(w.slow_start) + " of its part as yet"], ["Last fault", w.last_fault && w.last_fault.kind + ", " + ago(w.last_fault.at)], ["Address", w.url], ["Named by", w.source],
+      ["Engine", (w.engine || "unknown") + " " + (w.version || "")], ["Models", (w.models || []).join(", ")], ["Pools and labels", [...(w.pools || []), ...(w.labels || [])].join(", ")],
+      ["Longest context", w.context_max ? count(w.context_max) + " tokens" : ""], ["Batch slots", w.slots_max || ""],
+      ["In flight", count(w.inflight_requests) + " requests, " + count(w.inflight_tokens) + " tokens" + (w.inflight_max ? ", at most " + w.inflight_max + " requests" : "")], ["Owed", time(w.queued_seconds) + " before a new prefill"],
       ["KV cache", (w.kv_tokens_max ? count(w.kv_tokens_max) + " tokens" : "size unknown") + (w.kv_usage === undefined ? "" : ", " + percent(w.kv_usage) + " in use")],
       ["Telemetry", w.telemetry + (w.telemetry_age_seconds ? ", " + time(w.telemetry_age_seconds) + " old" : "") + (w.signals_missing ? "; not told: " + w.signals_missing.join(", ") : "")],
       ["Others' requests there", w.foreign_running + w.foreign_waiting ? w.foreign_running + " running, " + w.foreign_waiting + " waiting" : ""],
       ["GPU", w.gpu_usage === undefined ? "" : percent(w.gpu_usage) + " busy" + (w.gpu_memory === undefined ? "" : ", memory " + percent(w.gpu_memory))],
       ["Speed", w.speed ? w.speed.toFixed(2) + " times its kind's, from " + count(w.prefills_learned) + " prefills" : ""], ["Assumed to be cached", w.assumed_cache_bytes_max ? bytes(w.assumed_cache_bytes) + " of text, of " + bytes(w.assumed_cache_bytes_max) : ""]),
-    el("div", {class: "panel"}, el("h3", {}, "How its cache is known: " + (c.mode || "not at all")), c.why && el("p", {}, c.why),
+    el("div", {class: "panel"}, el("h3", {}, "How its cache is known: " + (c.mode || "not at all, it goes by load")), c.why && el("p", {}, c.why),
       facts(["Cache events", c.events], ["From", c.source], ["Trouble", c.error], ["Trust", t.trust === undefined ? "" : percent(t.trust) + ", from " + count(t.compared_requests) + " answers, " + count(t.right_requests) + " right to the block"],
         ["Foretold less reported", t.bias_tokens === undefined ? "" : Math.round(t.bias_tokens) + " tokens on the mean"])),
-    el("div", {class: "acts"}, el("a", {href: "#why/worker=" + id, onclick: () => close()}, "What it was sent lately"), el("button", {type: "button", onclick: () => act(w)}, w.state === "draining" ? "Undrain" : "Drain")));
-  }};
-  const close = dialog(id, holder, {closed: () => { open = undefined; }});
-  const known = rows.get(id)?.of;
-  if (known) open.draw(known);
+    el("div", {class: "acts"}, el("a", {href: "#why/worker=" + encodeURIComponent(w.id), onclick: () => close()}, "What it was sent lately"), el("button", {type: "button", onclick: () => act(w)}, w.state === "draining" ? "Undrain" : "Drain")),
+  ];
 }

@@ -5,11 +5,12 @@ let source, state = {workers: new Map()}, last = 0, retry = 0, timer;
 
 const tellLink = (kind, text) => { for (const f of linkListeners) f(kind, text); };
 
-function apply(s, whole) {
-  const workers = whole ? new Map() : new Map(state.workers);
-  for (const w of s.workers || []) workers.set(w.id, {...(whole ? {} : workers.get(w.id)), ...w});
+// apply takes a snapshot in: the first one has all workers, those after it what changed.
+function apply(s) {
+  const workers = s.whole ? new Map() : new Map(state.workers);
+  for (const w of s.rows || []) workers.set(w.id, w);
   for (const id of s.gone || []) workers.delete(id);
-  state = {...(whole ? {} : state), ...s, workers};
+  state = {...s.head, workers, states: s.head.states || {}, counts: s.head.workers || {}};
   last = Date.now();
   retry = 0;
   tellLink("live", "live");
@@ -20,8 +21,7 @@ function connect() {
   clearTimeout(timer);
   source?.close();
   source = new EventSource("events");
-  source.addEventListener("state", (e) => apply(JSON.parse(e.data), true));
-  source.addEventListener("change", (e) => apply(JSON.parse(e.data), false));
+  source.addEventListener("snapshot", (e) => apply(JSON.parse(e.data)));
   source.onerror = () => {
     source.close();
     tellLink(last && Date.now() - last > 5000 ? "lost" : "waiting", last ? "the router does not answer; trying again" : "connecting");

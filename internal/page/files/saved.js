@@ -1,9 +1,9 @@
 // What it saved: the same traffic as simpler rules would have placed it, worked out beside the real one.
-import {el, set, put, count, percent, none, copied} from "./dom.js";
+import {el, set, put, count, exactly, time, bytes, percent, none, copied} from "./dom.js";
 import {stack} from "./charts.js";
 import {ask, every} from "./ask.js";
 
-let sentence, bars, table, assumes, cost;
+let sentence, bars, table, assumes, cost, span = "last_hour";
 const poll = every(5, load);
 
 export const saved = {
@@ -13,26 +13,43 @@ export const saved = {
     table = el("tbody");
     assumes = el("ul");
     cost = el("p", {class: "soft"});
-    put(section, sentence, el("div", {class: "panel"}, el("h3", {}, "Prompt tokens that had to be computed"), bars),
-      el("div", {class: "wide", tabindex: 0, role: "region", "aria-label": "Ghost fleets"}, el("table", {}, el("caption", {class: "away"}, "This router and the ghosts"),
-        el("thead", {}, el("tr", {}, [["Placed by", "text"], ["Prompt tokens", ""], ["Hit rate", ""], ["Prefilled tokens", ""], ["More than here", ""], ["Worker-hours more", ""]].map(([h, c]) => el("th", {scope: "col", class: c || null}, h)))), table)),
+    const choice = el("select", {onchange: () => { span = choice.value; poll.soon(); }}, el("option", {value: "last_hour"}, "the last hour"), el("option", {value: "total"}, "since the start"));
+    put(section, sentence, el("div", {class: "bar"}, el("label", {}, "Of", choice)), el("div", {class: "panel"}, el("h3", {}, "Prompt tokens that had to be computed"), bars),
+      el("div", {class: "wide", tabindex: 0, role: "region", "aria-label": "This router and the ghosts"}, el("table", {}, el("caption", {class: "away"}, "This router and the ghosts"),
+        el("thead", {}, el("tr", {}, [["Placed by", "text"], ["Hit rate", ""], ["Prefilled tokens", ""], ["More than here", ""], ["Seconds of prefill", ""], ["Worker-hours more", ""]].map(([h, c]) => el("th", {scope: "col", class: c || null}, h)))), table)),
       el("div", {class: "panel"}, el("h3", {}, "What this assumes"), assumes, cost),
-      el("div", {class: "panel"}, el("h3", {}, "Rules that need service times"), el("p", {}, "What least-requests, least-tokens and the like would have done depends on how long each request takes elsewhere, so that it is not worked out beside the real traffic. A replay of the decision log does it in virtual time:"),
+      el("div", {class: "panel"}, el("h3", {}, "Rules that go by load"), el("p", {}, "What least-requests, least-tokens and the like would have done depends on how long each request takes elsewhere, so that it is not worked out beside the traffic. A replay of the decision log does it in virtual time:"),
         copied("warmpath replay --log decisions.jsonl --policies all --out replay.html")));
   },
-  shown() { poll.start(); },
+  shown() { poll.start(); poll.soon(); },
   left() { poll.stop(); },
 };
 
+const named = (rule) => ({fleet: "this router", reachable: "one cache for all (a bound)"}[rule] || rule);
+
 async function load() {
-  let g;
-  try { g = (await ask("state")).ghosts; } catch (e) { set(sentence, e.message); return; }
-  if (!g) { set(sentence, "Ghost fleets are off (setting ghosts.enabled)."); return; }
-  const rows = g.fleets || [];
-  set(sentence, rows.length ? "" : "Nothing was placed yet.");
-  const most = Math.max(...rows.map((r) => r.prefilled_tokens), 1);
-  put(bars, rows.map((r) => el("div", {class: "row"}, el("span", {}, r.policy), stack([{name: "computed", value: r.prefilled_tokens, colour: "--c4"}], most, count), el("span", {class: "end"}, count(r.prefilled_tokens)))));
-  put(table, rows.map((r) => el("tr", {}, el("th", {scope: "row"}, r.policy), el("td", {}, count(r.prompt_tokens)), el("td", {}, percent(r.hit_rate, 1)), el("td", {}, count(r.prefilled_tokens)), el("td", {}, none), el("td", {}, none))));
-  put(assumes, (g.assumes || []).map((a) => el("li", {}, a)));
-  set(cost, "");
+  let state;
+  try { state = await ask("state"); } catch (e) { set(sentence, e.message); return; }
+  const all = (state.ghosts || []).map((g) => ({rule: g.rule, ...g[span]})), about = state.ghosts_about;
+  if (!about) { set(sentence, "Ghosts are off (setting ghosts.enabled)."); return; }
+  const own = all.find((g) => g.rule === "fleet"), others = all.filter((g) => g.rule !== "fleet" && g.rule !== "reachable");
+  set(sentence, told(own, others));
+  const most = Math.max(...all.map((g) => g.prefill_tokens), 1);
+  put(bars, all.map((g) => el("div", {class: "row" + (g === own ? " chosen" : "")}, el("span", {}, named(g.rule)), stack([{name: "computed", value: g.prefill_tokens, colour: g === own ? "--c2" : g.rule === "reachable" ? "--c8" : "--c4"}], most, count), el("span", {class: "end"}, count(g.prefill_tokens)))));
+  put(table, all.map((g) => el("tr", {}, el("th", {scope: "row"}, named(g.rule)), el("td", {}, percent(g.hit_rate, 1)), el("td", {}, count(g.prefill_tokens)), el("td", {}, g.saved_tokens === undefined ? none : count(g.saved_tokens)), el("td", {}, time(g.prefill_seconds)),
+    el("td", {}, g.saved_worker_hours === undefined ? none : hours(g.saved_worker_hours)))));
+  put(assumes, about.assumes.map((a) => el("li", {}, a)));
+  set(cost, `${exactly(Math.round(own?.requests || 0))} requests; ${percent(about.sample_rate)} of their blocks are looked at. It took ${time(about.place_seconds)} of work since the start, and ${bytes(about.bytes)} of at most ${bytes(about.bytes_max)}.` +
+    (about.dropped_requests ? ` ${exactly(about.dropped_requests)} requests came too fast to be placed again.` : ""));
+}
+
+const hours = (h) => Math.abs(h) >= 1 ? h.toFixed(1) : h === 0 ? "0" : time(h * 3600);
+
+// told is the saving in a sentence, against the rule that most fleets have today.
+function told(own, others) {
+  const round = others.find((g) => g.rule === "round-robin") || others[0];
+  if (!own?.requests || !round) return "Nothing was served yet that could be placed again.";
+  const best = others.reduce((a, b) => b.prefill_tokens < a.prefill_tokens ? b : a);
+  const against = (g) => g.saved_tokens >= 0 ? `${count(g.saved_tokens)} prompt tokens more (${hours(g.saved_worker_hours)} worker-hours)` : `${count(-g.saved_tokens)} prompt tokens fewer`;
+  return `${named(round.rule)} would have computed ${against(round)} for the same requests` + (best === round ? "." : `, and ${best.rule}, the best of the simple rules here, ${against(best)}.`);
 }

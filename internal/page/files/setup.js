@@ -3,20 +3,21 @@ import {el, set, put, exactly, bytes, percent, time, confirm, toast, copied, fac
 import {ask, every} from "./ask.js";
 
 const levels = {broken: {chip: "bad", frame: "bad"}, none: {chip: "warn", frame: "warn"}, partly: {chip: "warn"}, unseen: {chip: ""}, full: {chip: "good"}};
-let checks, limits, config, source, policy, dry;
+let checks, limits, memory, config, source, policy, dry;
 const poll = every(5, load);
 
 export const setup = {
   draw(section) {
     checks = el("div", {class: "rows"}, el("p", {class: "soft"}, "Looking …"));
     limits = el("tbody");
+    memory = el("div");
     config = el("pre", {class: "scroll", tabindex: 0, "aria-label": "Configuration in force"});
     source = el("div");
     policy = el("select", {"aria-label": "Policy"});
     dry = el("div", {class: "rows", role: "status"});
     put(section, el("h2", {}, "Checks"), checks,
-      el("h2", {}, "Bounds, and how full they are"), el("div", {class: "wide", tabindex: 0, role: "region", "aria-label": "Bounds"}, el("table", {}, el("caption", {class: "away"}, "Bounds"),
-        el("thead", {}, el("tr", {}, [["Bound", "text"], ["In use", ""], ["Limit", ""], ["", ""], ["Refused", ""], ["Setting", "text"], ["At the bound", "text"]].map(([h, c]) => el("th", {scope: "col", class: c || null}, h || el("span", {class: "away"}, "Share"))))), limits)),
+      el("h2", {}, "Bounds, and how full they are"), memory, el("div", {class: "wide", tabindex: 0, role: "region", "aria-label": "Bounds"}, el("table", {}, el("caption", {class: "away"}, "Bounds"),
+        el("thead", {}, el("tr", {}, [["Bound", "text"], ["In use", ""], ["Limit", ""], ["", ""], ["Refused", ""], ["Setting", "text"]].map(([h, c]) => el("th", {scope: "col", class: c || null}, h || el("span", {class: "away"}, "Share"))))), limits)),
       el("h2", {}, "Policy"), el("div", {class: "bar"}, el("label", {}, "In force until the router stops", policy), el("button", {type: "button", onclick: change}, "Switch")),
       el("h2", {}, "Configuration in force"), source,
       el("div", {class: "bar"}, el("button", {type: "button", onclick: () => reload(true)}, "What would a reload change?"), el("button", {type: "button", onclick: () => reload(false)}, "Reload")), dry, config);
@@ -61,13 +62,16 @@ async function load() {
   let s;
   try { s = await ask("state"); } catch (e) { return; }
   put(limits, (s.bounds || []).map((b) => {
-    const say = b.unit === "bytes" ? bytes : b.unit === "seconds" ? time : exactly, share = b.limit ? b.used / b.limit : undefined;
+    const say = b.unit === "bytes" ? bytes : b.unit === "seconds" ? time : exactly, share = b.limit && !b.each ? b.used / b.limit : undefined;
     const meter = el("i");
     if (share !== undefined) meter.style.setProperty("--share", Math.min(share, 1).toFixed(3));
-    return el("tr", {}, el("th", {scope: "row", title: b.about}, b.name), el("td", {}, b.used === undefined ? none : say(b.used)), el("td", {}, b.limit ? say(b.limit) : "none"),
+    return el("tr", {}, el("th", {scope: "row"}, b.name.replaceAll("_", " ")), el("td", {}, b.each ? "each" : say(b.used)), el("td", {}, b.limit ? say(b.limit) : "none"),
       el("td", {}, share === undefined ? none : el("span", {class: "meter", "--meter": share > .9 ? "var(--bad)" : share > .7 ? "var(--warn)" : "var(--c2)"}, meter, el("b", {}, percent(share)))),
-      el("td", {class: b.refused ? "warn" : null}, b.refused === undefined ? none : exactly(b.refused)), el("td", {class: "text mono"}, b.setting || "fixed"), el("td", {class: "text"}, b.then || ""));
+      el("td", {class: b.refused ? "warn" : null}, exactly(b.refused)), el("td", {class: "text mono"}, b.setting || "fixed"));
   }));
+  const m = s.memory || {};
+  put(memory, facts(["Memory", m.limit ? bytes(m.used) + " of " + bytes(m.limit) + ", by " + m.source : bytes(m.used) + ", no limit"], ["Given back", (m.shed || []).filter((g) => g.times).map((g) => `${g.name} ${g.times} times, ${bytes(g.bytes)}`).join("; ")]),
+    m.tight ? el("div", {class: "panel bad"}, "Memory is short: large bodies are refused.") : null);
   const c = s.config || {};
   put(source, facts(["File", c.file || "none: flags and defaults"], ["Loaded", c.loaded && ago(c.loaded) + ", generation " + c.generation], ["Hash", c.hash]),
     c.last_error && el("div", {class: "panel bad"}, el("b", {}, "The last attempt to read it again was refused" + (c.last_error_at ? ", " + ago(c.last_error_at) : "")), el("pre", {}, c.last_error)));

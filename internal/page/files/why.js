@@ -91,7 +91,7 @@ function line(d, had) {
 function busy(r, had) {
   const node = had || el("tr", {"data-id": r.id}, el("th", {scope: "row"}, name(r.id)), ...Array.from({length: 4}, () => el("td", {class: "text"})), el("td"), el("td"),
     el("td", {}, el("button", {type: "button", class: "small danger", onclick: () => cancel(r.id)}, "Cancel")));
-  const state = r.state + (r.state === "waiting" && r.position ? ", place " + r.position + (r.wait_seconds !== undefined ? ", " + time(r.wait_seconds) + " to go" : "") : "");
+  const state = r.state + (r.state === "waiting" && r.position ? ", place " + r.position + (r.wait_seconds_expected !== undefined ? ", " + time(r.wait_seconds_expected) + " to go" : "") : "");
   [state, r.worker || none, r.model || none, r.tenant || none, time(r.age_seconds), r.tokens ? count(r.tokens) : none].forEach((text, i) => set(node.children[i + 1], text));
   return node;
 }
@@ -120,7 +120,7 @@ export async function open(id) {
 }
 
 // whole is a decision as it is shown: its record, and what was foretold against what came.
-export const whole = (found) => ({...found.record, timeline: found.timeline, compared: found.compared});
+export const whole = (found) => found.record ? {...found.record, timeline: found.timeline, compared: found.compared} : {...found.in_flight?.[0]};
 
 // explained is the whole of one decision, of a request that was or would be.
 export function explained(d) {
