@@ -24,13 +24,16 @@ type members struct {
 	registry *discovery.Registry
 	again    chan struct{} // holds one word at most: steps are due soon
 
-	mu     sync.Mutex // taken before router.changes
-	roster *roster.Roster[config.Worker]
-	held   map[string]bool             // workers that an operator drains, by id in the fleet
-	bad    map[string][]roster.Refusal // workers that sources name and that cannot be, by source
-	heard  map[string]bool             // sources whose first set was taken
-	moving map[string]time.Time        // workers that left while nobody else was ready, by id in the fleet, and until when that is waited for
-	logged map[string]string           // why a worker could not be added, as the log was told, by id
+	mu       sync.Mutex // taken before router.changes
+	roster   *roster.Roster[config.Worker]
+	held     map[string]bool             // workers that an operator drains, by id in the fleet
+	bad      map[string][]roster.Refusal // workers that sources name and that cannot be, by source
+	heard    map[string]bool             // sources whose first set was taken
+	moving   map[string]time.Time        // workers that left while nobody else was ready, by id in the fleet, and until when that is waited for
+	followed map[string]any              // sources that the configuration names, and what it says of them
+	awaited  map[string]bool             // those that came while the router ran, and have told no set yet
+	parting  []string                    // those that it names no more, whose workers stay until all of the awaited ones have told a set
+	logged   map[string]string           // why a worker could not be added, as the log was told, by id
 }
 
 // Names of the sources that are not looked for.
@@ -45,19 +48,13 @@ const restlessEvery = 200 * time.Millisecond
 
 func newMembers(r *router) *members {
 	d := r.settings().Discovery
-	m := &members{r: r, again: make(chan struct{}, 1), held: map[string]bool{}, bad: map[string][]roster.Refusal{}, heard: map[string]bool{}, moving: map[string]time.Time{}, logged: map[string]string{}}
+	m := &members{r: r, again: make(chan struct{}, 1), held: map[string]bool{}, bad: map[string][]roster.Refusal{}, heard: map[string]bool{}, moving: map[string]time.Time{}, logged: map[string]string{}, followed: map[string]any{}, awaited: map[string]bool{}}
 	m.registry = discovery.NewRegistry(d.HeartbeatsMissed, d.WorkersMax)
 	m.found = discovery.New(discovery.Options{StaleAfter: d.StaleAfter, WorkersMax: d.WorkersMax, Log: r.log,
 		OnSet: func(name string, set []discovery.Worker) { m.tell(name, m.entries(name, set)) }})
-	order := []string{fromConfig, fromAdmin}
-	for _, s := range sourcesOf(*r.settings()) {
-		m.found.Add(s.name, s.source)
-		order = append(order, s.name)
-	}
-	if d.Register {
-		m.found.Add(fromThemselves, m.registry)
-	}
-	m.roster = roster.New(roster.Options[config.Worker]{Linger: d.ForgetAfter, WorkersMax: d.WorkersMax, Setting: "discovery.workers_max", Compare: changed}, append(order, fromThemselves)...)
+	m.roster = roster.New(roster.Options[config.Worker]{Linger: d.ForgetAfter, WorkersMax: d.WorkersMax, Setting: "discovery.workers_max", Compare: changed})
+	m.follow(*r.settings())
+	clear(m.awaited) // nobody is to part yet
 	return m
 }
 
@@ -118,8 +115,13 @@ func (m *members) entries(source string, set []discovery.Worker) (all []roster.E
 func (m *members) tell(source string, set []roster.Entry[config.Worker]) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if _, ok := m.followed[source]; !ok && source != fromConfig && source != fromAdmin {
+		return nil // it was told while it ceased to be followed
+	}
 	m.roster.Tell(source, set)
 	m.heard[source] = true
+	delete(m.awaited, source)
+	m.part()
 	return m.settle()
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"reflect"
 	"slices"
 
 	"github.com/warmpath/warmpath/internal/config"
@@ -76,4 +77,54 @@ func (r *router) reachAnew(id string, w config.Worker) {
 		return
 	}
 	r.rekey(id, to.key)
+}
+
+// follow has the sources be followed that a configuration names. One that stays as it is is not touched; of one that is to be asked otherwise, what it
+// told last counts until it tells anew. Workers of one that is named no more stay until those that came in its place have told a set of their own.
+func (m *members) follow(c config.Config) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	wanted := sourcesOf(c)
+	if c.Discovery.Register {
+		wanted = append(wanted, named{fromThemselves, m.registry, true})
+	}
+	order := []string{fromConfig, fromAdmin}
+	for _, s := range wanted {
+		order = append(order, s.name)
+		spec, known := m.followed[s.name]
+		switch {
+		case known && reflect.DeepEqual(spec, s.spec):
+			continue
+		case known:
+			m.found.Remove(s.name)
+		default:
+			m.awaited[s.name] = true
+			m.parting = slices.DeleteFunc(m.parting, func(name string) bool { return name == s.name })
+		}
+		m.followed[s.name] = s.spec
+		m.found.Add(s.name, s.source)
+	}
+	for name := range m.followed {
+		if !slices.Contains(order, name) {
+			m.found.Remove(name)
+			delete(m.followed, name)
+			delete(m.awaited, name)
+			m.parting = append(m.parting, name)
+		}
+	}
+	m.roster.Follow(order...)
+	m.part()
+}
+
+// part has the workers leave of sources that are named no more, once there is nothing to wait for. It is called with mu held, before steps are taken.
+func (m *members) part() {
+	if len(m.awaited) > 0 {
+		return
+	}
+	for _, name := range m.parting {
+		m.roster.Tell(name, nil)
+		delete(m.heard, name)
+		delete(m.bad, name)
+	}
+	m.parting = nil
 }

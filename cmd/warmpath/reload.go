@@ -266,6 +266,7 @@ func (r *router) goBy(was, next config.Config, tenants *tenant.Table, decisions 
 		h.at.Set(next.Level())
 		h.lines.SetMost(next.LogLinesMax)
 	}
+	r.members.follow(next)
 	r.members.rejoin(next.Workers)
 }
 

@@ -19,38 +19,39 @@ import (
 type named struct {
 	name   string
 	source discovery.Source
+	spec   any // what the configuration says of it
 }
 
 // sourcesOf are the sources that a configuration names, the first of which counts where two name the same worker.
 func sourcesOf(c config.Config) (all []named) {
 	seen := map[string]int{}
-	add := func(name string, s discovery.Source) {
+	add := func(name string, s discovery.Source, spec any) {
 		if seen[name]++; seen[name] > 1 {
 			name = fmt.Sprintf("%s #%d", name, seen[name])
 		}
-		all = append(all, named{name, s})
+		all = append(all, named{name, s, spec})
 	}
 	if file := c.Discovery.File; file != "" {
-		add("file "+file, discovery.File{Path: file, Parse: func(text []byte) ([]discovery.Worker, error) { return workersIn(c, text) }})
+		add("file "+file, discovery.File{Path: file, Parse: func(text []byte) ([]discovery.Worker, error) { return workersIn(c, text) }}, file)
 	}
 	for _, s := range c.Discovery.DNS {
 		name := "dns " + s.Name
 		if s.Port != 0 {
 			name += fmt.Sprint(":", s.Port)
 		}
-		add(name, discovery.DNS{Name: s.Name, Port: s.Port, Scheme: s.Scheme, Family: s.Family, Server: s.Server, Every: s.Every, Labels: s.Labels})
+		add(name, discovery.DNS{Name: s.Name, Port: s.Port, Scheme: s.Scheme, Family: s.Family, Server: s.Server, Every: s.Every, Labels: s.Labels}, s)
 	}
 	for _, s := range c.Discovery.HTTP {
 		name := "http " + s.URL
 		if u, err := url.Parse(s.URL); err == nil {
 			name = "http " + u.Scheme + "://" + u.Host + u.Path // a query may hold a credential
 		}
-		add(name, discovery.HTTP{URL: s.URL, Key: string(s.Key), Every: s.Every, Labels: s.Labels})
+		add(name, discovery.HTTP{URL: s.URL, Key: string(s.Key), Every: s.Every, Labels: s.Labels}, s)
 	}
 	for _, s := range c.Discovery.Kubernetes {
 		name := "kubernetes " + strings.TrimPrefix(s.Namespace+"/", "/") + s.Service + s.Selector
 		add(name, discovery.Kubernetes{Service: s.Service, Selector: s.Selector, Namespace: s.Namespace, Ports: s.Ports, Scheme: s.Scheme, Labels: s.Labels,
-			Place: kube.Place{Kubeconfig: s.Kubeconfig, Context: s.Context}, Pace: kube.Pace{Resync: s.Resync}})
+			Place: kube.Place{Kubeconfig: s.Kubeconfig, Context: s.Context}, Pace: kube.Pace{Resync: s.Resync}}, s)
 	}
 	return all
 }

@@ -42,7 +42,7 @@ type Config struct {
 	AdminTLS       certs.ServerFiles `yaml:"admin_tls" change:"restart" doc:"TLS on the admin port."`
 	Access         guard.Access      `yaml:"admin_access" change:"restart" doc:"Who may use the admin port. It is not opened beyond this machine unless this says to whom."`
 	Workers        []Worker          `yaml:"workers" doc:"The engines, each a URL or a mapping. Empty: this machine's usual ports are probed."`
-	Discovery      Discovery         `yaml:"discovery" change:"restart" doc:"Where further workers are found (docs/DISCOVERY.md)."`
+	Discovery      Discovery         `yaml:"discovery" doc:"Where further workers are found (docs/DISCOVERY.md)."`
 	WorkerKey      Secret            `yaml:"worker_key" change:"restart" doc:"Credential of workers that have none of their own, those that are found included: whoever can have a worker found is sent it. Empty: the client's own passes."`
 	WorkerKeyFile  string            `yaml:"worker_key_file" change:"restart" doc:"File of that credential, in place of worker_key; it is read again when it changes."`
 	WorkerTLS      certs.WorkerFiles `yaml:"worker_tls" change:"restart" doc:"How https workers are reached that have no tls of their own."`

@@ -23,10 +23,10 @@ type Discovery struct {
 	HTTP             []HTTPSource       `yaml:"http" doc:"Endpoints that list workers as Prometheus' http_sd does."`
 	Kubernetes       []KubernetesSource `yaml:"kubernetes" doc:"Services, or pods by their labels."`
 	Register         bool               `yaml:"register" doc:"Let engines register themselves at the admin port, by POST /workers with a heartbeat."`
-	HeartbeatsMissed int                `yaml:"heartbeats_missed" min:"1" doc:"Heartbeats that an engine which registered itself may miss before it is taken to have left."`
-	ForgetAfter      time.Duration      `yaml:"forget_after" doc:"How long a worker that left is kept, draining, when nothing of it is under way any more. One that comes back before is still warm."`
-	StaleAfter       time.Duration      `yaml:"stale_after" min:"1s" doc:"Age from which on a set that its source did not tell again counts as stale. It is gone by all the same."`
-	WorkersMax       int                `yaml:"workers_max" min:"1" doc:"Workers that there may be in all."`
+	HeartbeatsMissed int                `yaml:"heartbeats_missed" change:"restart" min:"1" doc:"Heartbeats that an engine which registered itself may miss before it is taken to have left."`
+	ForgetAfter      time.Duration      `yaml:"forget_after" change:"restart" doc:"How long a worker that left is kept, draining, when nothing of it is under way any more. One that comes back before is still warm."`
+	StaleAfter       time.Duration      `yaml:"stale_after" change:"restart" min:"1s" doc:"Age from which on a set that its source did not tell again counts as stale. It is gone by all the same."`
+	WorkersMax       int                `yaml:"workers_max" change:"restart" min:"1" doc:"Workers that there may be in all."`
 }
 
 // DNSSource is one name. In YAML a bare string is [SCHEME://]NAME[:PORT].

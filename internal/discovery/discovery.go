@@ -11,6 +11,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 )
@@ -50,14 +51,18 @@ const (
 // Manager follows sources. It is safe for concurrent use.
 type Manager struct {
 	o       Options
-	sources []*followed
 	running sync.WaitGroup
+
+	mu      sync.Mutex
+	ctx     context.Context // of Run; nil before and after
+	sources []*followed
 }
 
 // followed is a source and what is known of it.
 type followed struct {
 	name   string
 	source Source
+	stop   context.CancelFunc // nil: it is not followed yet
 
 	mu     sync.Mutex
 	status Status
@@ -88,24 +93,56 @@ func New(o Options) *Manager {
 	return &Manager{o: o}
 }
 
-// Add is called before Run, with a name that no other source has.
+// Add has a source be followed, at once when Run is under way. No other source has its name.
 func (m *Manager) Add(name string, s Source) {
-	m.sources = append(m.sources, &followed{name: name, source: s, status: Status{Name: name}})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f := &followed{name: name, source: s, status: Status{Name: name}}
+	m.sources = append(m.sources, f)
+	if m.ctx != nil {
+		m.follow(f)
+	}
+}
+
+// Remove ends following a source. It does not wait: a set that is being told just now may still come.
+func (m *Manager) Remove(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sources = slices.DeleteFunc(m.sources, func(f *followed) bool {
+		if f.name == name && f.stop != nil {
+			f.stop()
+		}
+		return f.name == name
+	})
 }
 
 // Run follows all sources until ctx ends, and returns when they have ended.
 func (m *Manager) Run(ctx context.Context) error {
+	m.mu.Lock()
+	m.ctx = ctx
 	for _, f := range m.sources {
-		m.running.Go(func() {
-			f.source.Follow(ctx, func(set []Worker, err error) {
-				if ctx.Err() == nil {
-					m.told(f, set, err)
-				}
-			})
-		})
+		m.follow(f)
 	}
+	m.mu.Unlock()
+	<-ctx.Done()
+	m.mu.Lock()
+	m.ctx = nil // from here on no Add adds to running
+	m.mu.Unlock()
 	m.running.Wait()
 	return nil
+}
+
+// follow is called with mu held.
+func (m *Manager) follow(f *followed) {
+	ctx, stop := context.WithCancel(m.ctx)
+	f.stop = stop
+	m.running.Go(func() {
+		f.source.Follow(ctx, func(set []Worker, err error) {
+			if ctx.Err() == nil {
+				m.told(f, set, err)
+			}
+		})
+	})
 }
 
 // told takes what a source says. An error never empties a set.
@@ -140,8 +177,11 @@ func (m *Manager) told(f *followed, set []Worker, err error) {
 
 // Statuses are how the sources stand, in the order in which they were added.
 func (m *Manager) Statuses(now time.Time) []Status {
-	all := make([]Status, 0, len(m.sources))
-	for _, f := range m.sources {
+	m.mu.Lock()
+	sources := slices.Clone(m.sources)
+	m.mu.Unlock()
+	all := make([]Status, 0, len(sources))
+	for _, f := range sources {
 		f.mu.Lock()
 		s := f.status
 		f.mu.Unlock()

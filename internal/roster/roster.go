@@ -118,6 +118,25 @@ func (r *Roster[S]) Tell(name string, set []Entry[S]) {
 	clear(r.failed)
 }
 
+// Follow has other sources count, in this order; what those have told that stay is kept. What a source has told that is not among them counts as well,
+// behind them, until Tell says that it names nobody.
+func (r *Roster[S]) Follow(sources ...string) {
+	was := r.sources
+	r.sources = nil
+	for _, name := range sources {
+		s := source[S]{name: name}
+		if i := slices.IndexFunc(was, func(s source[S]) bool { return s.name == name }); i >= 0 {
+			s = was[i]
+		}
+		r.sources = append(r.sources, s)
+	}
+	for _, s := range was {
+		if len(s.set) > 0 && !slices.Contains(sources, s.name) {
+			r.sources = append(r.sources, s)
+		}
+	}
+}
+
 // Set is what a source told last.
 func (r *Roster[S]) Set(name string) []Entry[S] {
 	for _, s := range r.sources {
