@@ -197,3 +197,29 @@ func TestASlowWorkerGetsLessByTheDefaultPolicy(t *testing.T) {
 		t.Errorf("slow is not broken, and it is %s", s)
 	}
 }
+
+func TestHLT_01_ARequestThatBreaksEveryWorkerIsNoWorkersFault(t *testing.T) {
+	t.Parallel()
+	script := func(c *call) {
+		if strings.Contains(string(c.body), "poison") {
+			c.json(http.StatusInternalServerError, `{"error":{"message":"broken"}}`)
+			return
+		}
+		c.good("x")
+	}
+	rt := start(t, func(c *config.Config) { c.Policy, c.RetriesMax = "round-robin", 1 }, newWorker(t, script), newWorker(t, script))
+	for i := range 8 { // no more than there are retries for: one that is not tried again elsewhere proves nothing
+		for j := range 5 {
+			rt.post("/v1/chat/completions", chat(fmt.Sprint("good ", i, " ", j), false))
+		}
+		if r := rt.post("/v1/chat/completions", chat(fmt.Sprint("poison ", i), false)); r.status != http.StatusInternalServerError {
+			t.Fatalf("poison %d: %d %s", i, r.status, r.body)
+		}
+	}
+	for i := range 6 {
+		rt.post("/v1/chat/completions", chat(fmt.Sprint("nothing but poison ", i), false))
+	}
+	if n := rt.metric("warmpath_ejections_total"); n != 0 {
+		t.Errorf("%v ejections", n)
+	}
+}

@@ -148,6 +148,15 @@ func (r *Reservation) Fault(now time.Time, kind Fault) (ejected bool) {
 	return true
 }
 
+// Absolve takes the worker's latest fault back: the same request failed elsewhere in the same way, and is the likelier cause. What the fault
+// has put out stays out until it is tried.
+func (w *Worker) Absolve(now time.Time) {
+	b := &w.breaker
+	if b.run = max(0, b.run-1); w.fleet.opts.Window > 0 {
+		b.seen.Absolve(now, w.fleet.opts.Window)
+	}
+}
+
 // eject puts a worker out for its faults.
 func (f *Fleet) eject(w *Worker, now time.Time, cause Cause, why string) {
 	b := &w.breaker

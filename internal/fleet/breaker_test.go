@@ -252,3 +252,21 @@ func TestAWorkerThatCallsItselfUnwellTwiceIsPutOutUnlessItsStreamsMove(t *testin
 		t.Error("the last one standing was put out")
 	}
 }
+
+func TestAFaultThatTheRequestIsToBlameForIsTakenBack(t *testing.T) {
+	f, all := fleetOf(t, 2, Options{Window: 30 * time.Second})
+	for i := range 60 {
+		f.Fault(all[0], at(i), ServerError)
+		all[0].Absolve(at(i))
+		serve(f, all[1], 1, 0, i)
+	}
+	if !all[0].Standing() {
+		e, _ := all[0].Ejection()
+		t.Errorf("out: %+v", e)
+	}
+	f.Fault(all[0], at(100), Reset)
+	f.Fault(all[0], at(100), Reset)
+	if !f.Fault(all[0], at(100), Reset) {
+		t.Error("three of its own do not put it out")
+	}
+}

@@ -59,6 +59,15 @@ func (g *Gate) Fault(a *Attempt, kind fleet.Fault) (e fleet.Ejection, ejected bo
 	return e, ejected
 }
 
+// Absolve takes a worker's latest fault back: another worker failed the same request in the same way.
+func (g *Gate) Absolve(id string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if w := g.fleet.Lookup(id); w != nil {
+		w.Absolve(g.now())
+	}
+}
+
 // Succeeded says that an attempt's worker gave a good answer.
 func (g *Gate) Succeeded(a *Attempt) {
 	g.mu.Lock()

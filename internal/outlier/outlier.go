@@ -38,6 +38,17 @@ func (w *Window) Add(now time.Time, over time.Duration, fault bool) {
 	}
 }
 
+// Absolve takes a fault back that was counted last, where it is still in the window: the answer counts as a good one.
+func (w *Window) Absolve(now time.Time, over time.Duration) {
+	w.slide(now, over)
+	for n := w.last; n > w.last-steps && n >= 0; n-- {
+		if p := &w.parts[n%steps]; p.Faults > 0 {
+			p.Faults--
+			return
+		}
+	}
+}
+
 // Counts are those of the window that ends now.
 func (w *Window) Counts(now time.Time, over time.Duration) (sum Counts) {
 	w.slide(now, over)

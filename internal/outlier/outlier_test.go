@@ -48,6 +48,15 @@ func TestAWindowForgetsWhatHasLeftIt(t *testing.T) {
 		}
 	}
 	w.Add(at(1e6), over, true)
+	w.Add(at(1e6), over, true)
+	w.Absolve(at(1e6+5), over)
+	if got := w.Counts(at(1e6+5), over); got != (Counts{2, 1}) {
+		t.Errorf("after a fault was taken back: %+v", got)
+	}
+	w.Absolve(at(1e6), over)
+	w.Absolve(at(1e6), over) // there is none
+	w = Window{}
+	w.Add(at(1e6), over, true)
 	w.Add(at(3), over, false) // the clock went back
 	if got := w.Counts(at(1e6), over); got != (Counts{2, 1}) {
 		t.Errorf("after the clock went back: %+v", got)

@@ -245,6 +245,8 @@ func (x *exchange) unwell(res *upstream.Response) error {
 		x.p.gate.Succeeded(&x.try.Attempt)
 	case x.held == nil:
 		x.fault(fleet.ServerError, "server_error")
+	case x.held.Status != http.StatusServiceUnavailable && len(x.facts.Failed) == 1: // the only one it was a fault of
+		x.p.gate.Absolve(x.held.Worker)
 	}
 	retry = retry && (len(x.want.Tried)-x.left <= x.o.RetriesMax || x.pick.Asked != "") && x.sent == 0
 	f := &failure{status: res.Status, kind: llmapi.KindUpstream, outcome: outcome.Of(res.Status), retryAfter: res.Header.RetryAfter(now),
