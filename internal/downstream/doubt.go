@@ -32,6 +32,9 @@ func doubt(head []byte) string {
 		line, rest, _ := bytes.Cut(head, []byte("\n"))
 		head = rest
 		if number == 0 {
+			if bytes.HasPrefix(line, []byte("PRI * HTTP/2")) {
+				return "HTTP/2 is not spoken here, HTTP/1.1 is"
+			}
 			old = bytes.HasSuffix(bytes.TrimRight(line, " \r"), []byte(" HTTP/1.0"))
 			continue
 		}

@@ -37,10 +37,15 @@ func TestWhatServersReadInMoreThanOneWayIsRefused(t *testing.T) {
 			t.Errorf("%q: %s %q close %t, then %q, %d requests", fields, r.Status, said, r.Close, rest, asked.Load())
 		}
 	}
-	c := dial(t, addr)
-	c.send("POST / HTTP/1.0\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")
-	if r, said := c.answer(t, "POST"); r.StatusCode != http.StatusBadRequest || !strings.Contains(said, "HTTP/1.0") {
-		t.Errorf("%s %q", r.Status, said)
+	for request, why := range map[string]string{
+		"POST / HTTP/1.0\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n": "Transfer-Encoding in HTTP/1.0",
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n":                                 "HTTP/2 is not spoken here, HTTP/1.1 is",
+	} {
+		c := dial(t, addr)
+		c.send(request)
+		if r, said := c.answer(t, "POST"); r.StatusCode != http.StatusBadRequest || !strings.Contains(said, why) {
+			t.Errorf("%q: %s %q", request, r.Status, said)
+		}
 	}
 }
 

@@ -10,6 +10,18 @@ import (
 	"github.com/warmpath/warmpath/internal/header"
 )
 
+// anthropicID is the name by which Anthropic's clients know a request's id.
+const anthropicID = "Request-Id"
+
+// Identify appends to out what tells a client its request's id. A worker's own id in Anthropic's name, which its log may know, is left.
+func Identify(out header.Fields, id string, anthropic bool) header.Fields {
+	out.Add(HeaderRequestID, id)
+	if anthropic && !out.Has(anthropicID) {
+		out.Add(anthropicID, id)
+	}
+	return out
+}
+
 // How a request is named, from its client to its worker and in every log between.
 
 // RequestID is the client's own when it is fit for a log line, else a new one.

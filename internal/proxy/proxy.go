@@ -265,7 +265,7 @@ func (x *exchange) fail(f *failure) {
 	x.facts.Outcome, x.facts.Error, x.facts.ErrorClass = f.outcome, f.message, f.class
 	if !x.flushed || x.down.TakeBack() {
 		x.facts.Status = f.status
-		x.w.Header()[intake.HeaderRequestID] = []string{x.facts.ID}
+		intake.Identify(nil, x.facts.ID, x.dialect == llmapi.Anthropic).AddTo(x.w.Header())
 		if x.facts.Preempted > 0 {
 			x.w.Header().Set(headerPreempted, strconv.Itoa(x.facts.Preempted))
 		}

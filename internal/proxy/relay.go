@@ -58,8 +58,7 @@ func (x *exchange) writeHead(res *upstream.Response, named bool) {
 	if x.flushed {
 		return
 	}
-	x.room.answer = intake.ToClient(x.room.answer[:0], res.Header)
-	x.room.answer.Add(intake.HeaderRequestID, x.facts.ID)
+	x.room.answer = intake.Identify(intake.ToClient(x.room.answer[:0], res.Header), x.facts.ID, x.dialect == llmapi.Anthropic)
 	if named {
 		x.room.answer.Add(headerWorker, x.try.Worker.ID)
 		if x.pick.Asked != "" {

@@ -276,8 +276,7 @@ func (x *exchange) writeHeld() error {
 		return failed(refusal.Late(h.Status, h.Worker, h.Body))
 	}
 	if !x.flushed {
-		x.room.answer = intake.ToClient(x.room.answer[:0], h.Header)
-		x.room.answer.Add(intake.HeaderRequestID, x.facts.ID)
+		x.room.answer = intake.Identify(intake.ToClient(x.room.answer[:0], h.Header), x.facts.ID, x.dialect == llmapi.Anthropic)
 		x.room.answer.Add(headerWorker, h.Worker)
 		x.down.WriteFields(h.Status, x.room.answer)
 		x.flushed = true
