@@ -57,7 +57,8 @@ if command -v systemd-analyze >/dev/null; then
   # The unit with this checkout's binary, so that its commands are found; its own path is the installed one.
   sed "s,/usr/local/bin/warmpath,$root/warmpath,; s,^Documentation=.*,," packaging/warmpath.service >"$work/warmpath.service"
   chmod 0755 "$root"
-  systemd-analyze verify --man=no "$work/warmpath.service" || fail "systemd-analyze finds fault with warmpath.service"
+  cp packaging/warmpath.socket "$work/"
+  systemd-analyze verify --man=no "$work/warmpath.service" "$work/warmpath.socket" || fail "systemd-analyze finds fault with warmpath.service"
   systemd-analyze security --offline=true --no-pager --threshold=20 "$work/warmpath.service" >"$work/security" || fail "warmpath.service is exposed: $(tail -1 "$work/security")"
   tail -1 "$work/security"
 else
