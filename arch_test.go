@@ -125,6 +125,7 @@ var rooms = map[string][]string{
 	"series":     {},
 	"recent":     {"declog"},
 	"inflight":   {"life"},
+	"feed":       {},
 	"discovery":  {"kube", "life", "golang.org/x/net/dns/dnsmessage"},
 	"page":       {},
 	"strict":     {"delta", "spelling", "go.yaml.in/yaml/v3"},

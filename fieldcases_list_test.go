@@ -96,7 +96,7 @@ var fieldCases = []fieldCase{
 	{"OBS-01", works, "streams whose client leaves at the end are not counted"},
 	{"OBS-02", works, "names that clients invent become metric series without bound"},
 	{"OBS-03", works, "a client's trace is not joined, so router and engine are apart from it"},
-	{"DSH-01", page, "open pages of the dashboard slow down the proxy"},
+	{"DSH-01", works, "open pages of the dashboard slow down the proxy"},
 	{"CFG-01", works, "misspelt settings are ignored"},
 	{"LEK-01", works, "every failed exchange leaves something behind"},
 	{"PRF-01", works, "of equal workers always the same one is chosen"},

@@ -57,7 +57,7 @@ func (r *router) adminHandler() (http.Handler, error) {
 			refuse(w, http.StatusMethodNotAllowed, q.URL.Path+" does not take "+q.Method+", it takes "+strings.Join(takes, ", "))
 			return
 		}
-		refuse(w, http.StatusNotFound, "no such admin path: "+q.URL.Path+"; there are GET /metrics, /state, /workers, /workers/{id}, /policy, /config, /healthz, /series, /decisions, /decisions/{id}, /prefixes, /requests, /requests/{id}, POST /workers, POST /workers/{id}/drain and /undrain, DELETE /workers/{id}, DELETE /requests/{id}, POST /policy, POST /explain, POST /reload, POST /upgrade")
+		refuse(w, http.StatusNotFound, "no such admin path: "+q.URL.Path+"; there are GET /metrics, /state, /workers, /workers/{id}, /policy, /config, /healthz, /series, /decisions, /decisions/{id}, /prefixes, /requests, /requests/{id}, /events, POST /workers, POST /workers/{id}/drain and /undrain, DELETE /workers/{id}, DELETE /requests/{id}, POST /policy, POST /explain, POST /reload, POST /upgrade")
 	})
 	return mux, r.servePage(mux)
 }

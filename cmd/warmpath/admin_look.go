@@ -23,6 +23,7 @@ func (r *router) handleLook(mux *http.ServeMux) {
 	mux.HandleFunc("GET /requests", r.getRequests)
 	mux.HandleFunc("GET /requests/{id}", r.getRequest)
 	mux.HandleFunc("DELETE /requests/{id}", r.deleteRequest)
+	mux.HandleFunc("GET /events", r.getEvents)
 }
 
 // getSeries is the headline numbers over time, by columns.

@@ -8,6 +8,7 @@ import (
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/declog"
 	"github.com/warmpath/warmpath/internal/facts"
+	"github.com/warmpath/warmpath/internal/feed"
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/inflight"
 	"github.com/warmpath/warmpath/internal/outcome"
@@ -20,12 +21,15 @@ type archive struct {
 	series  *series.Series
 	recent  *recent.Log
 	inside  *inflight.Book
+	rates   series.Rates
+	feed    *feed.Hub
 	records sync.Pool // of *declog.Record, where there is no decision log to have them from
 }
 
 // newArchive makes an empty one over what requests wait before.
 func newArchive(c config.Config, g *gate.Gate, now time.Time) *archive {
 	return &archive{series: series.New(now), recent: recent.New(recent.Options{Max: c.Dash.DecisionsMax, BytesMax: int64(c.Dash.DecisionsBytesMax)}),
+		feed: feed.New(c.Dash.ListenersMax),
 		inside: inflight.New(func(as any) (inflight.Standing, bool) {
 			s, waits := g.Standing(as.(*gate.Wait))
 			return inflight.Standing(s), waits
@@ -37,6 +41,9 @@ func newArchive(c config.Config, g *gate.Gate, now time.Time) *archive {
 func (a *archive) settled(f *facts.Facts, log *declog.Writer) {
 	r := seriesRequest(f)
 	a.series.Add(f.Ended, &r)
+	if w := f.Decision.Worker; w != nil {
+		a.rates.Add(w.ID, &r)
+	}
 	switch {
 	case log != nil:
 		record := log.Record()
@@ -83,17 +90,27 @@ func (r *router) retried() {
 	r.archive.series.Retried(time.Now())
 }
 
-// keepSeries notes the state of the moment each second until ctx is done.
+// keepSeries notes the state of the moment each second, and tells it to those who listen, until ctx is done.
 func (r *router) keepSeries(ctx context.Context) {
 	t := time.NewTicker(time.Second)
 	defer t.Stop()
+	defer r.archive.feed.Close()
 	r.archive.series.Tick(time.Now(), r.gauges())
+	var told time.Time
 	for {
 		select {
 		case now := <-t.C:
 			r.archive.series.Tick(now, r.gauges())
+			r.archive.rates.Tick(r.there())
+		case <-r.archive.feed.Wanted():
+			if time.Since(told) < eventGap { // the next second's will do
+				continue
+			}
 		case <-ctx.Done():
 			return
+		}
+		if r.archive.feed.Tell(r.snapshot) {
+			told = time.Now()
 		}
 	}
 }

@@ -26,6 +26,7 @@ func (r *router) hooks() proxy.Hooks {
 		Retried: r.retried,
 		UpstreamError: func(w *fleet.Worker, class string) {
 			r.refusals.failed(class)
+			r.archive.failed(w)
 			r.metrics.Worker(w.ID).Error(class)
 		},
 		Ejected: func(w *fleet.Worker, why fleet.Ejection) { r.ejected(w.ID, why) },

@@ -211,3 +211,27 @@ func BenchmarkTableOfADay(b *testing.B) {
 		}
 	}
 }
+
+func TestRatesTellWhatAWorkerDoesASecondAndForgetThoseThatLeft(t *testing.T) {
+	var r Rates
+	for range 300 { // seconds
+		for range 2 {
+			r.Add("w1", &Request{Metered: true, PromptTokens: 100, AnswerTokens: 10, CachedReported: true, CachedTokens: 25})
+		}
+		r.Fail("w2")
+		r.Tick(func(worker string) bool { return worker != "w3" })
+		r.Add("w3", &Request{})
+	}
+	if one := r.Of("w1"); math.Abs(one.Requests-2) > 0.1 || math.Abs(one.CompletionTokens-20) > 1 || math.Abs(one.HitRate()-0.25) > 1e-9 {
+		t.Errorf("%+v", one)
+	}
+	if two := r.Of("w2"); math.Abs(two.Failed-1) > 0.1 || !math.IsNaN(two.HitRate()) {
+		t.Errorf("%+v", two)
+	}
+	for range 1000 {
+		r.Tick(func(string) bool { return true })
+	}
+	if r.Of("w1") != (Rate{}) || len(r.by) > 3 {
+		t.Errorf("%+v of %d workers", r.Of("w1"), len(r.by))
+	}
+}
