@@ -10,7 +10,7 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 export function chart(o) {
   const legend = o.curves.map((c) => {
     const value = el("b", {}, none);
-    return {value, node: el("li", {}, el("i", {"--of": `var(${c.colour})`}), c.name + " ", value)};
+    return {value, node: el("li", {}, el("i", {"--of": `var(${c.colour})`, class: c.dash ? "dashed" : null}), c.name + " ", value)};
   });
   const note = el("small", {}, o.note || ""), plot = el("div", {class: "plot", role: "img", "aria-label": o.caption});
   const node = el("figure", {}, el("figcaption", {}, o.caption, note), plot, el("ul", {class: "legend"}, legend.map((l) => l.node)));
@@ -25,9 +25,9 @@ export function chart(o) {
     u?.destroy();
     const axis = {stroke: colour("--soft"), grid: {stroke: colour("--line"), width: 1}, ticks: {stroke: colour("--line"), size: 4}, font: "12px system-ui, sans-serif"};
     u = new uPlot({
-      width: Math.max(plot.clientWidth, 120), height: Math.max(plot.clientHeight, 120), legend: {show: false}, cursor: {sync: {key: "warmpath"}, y: false, points: {size: 7}},
+      width: Math.max(plot.clientWidth, 120), height: Math.max(plot.clientHeight, 120), padding: [10, 22, 0, 0], legend: {show: false}, cursor: {sync: {key: "warmpath"}, y: false, points: {size: 7}},
       scales: {x: {time: true}, y: {range: (_, low, high) => [0, o.top ?? (high > 0 ? high * 1.08 : 1)]}},
-      axes: [{...axis, values: [[3600, "{HH}:{mm}"], [60, "{HH}:{mm}"], [1, "{HH}:{mm}:{ss}"]]}, {...axis, size: 62, values: (_, marks) => marks.map((v) => o.say(v))}],
+      axes: [{...axis, size: 28, values: [[3600, "{HH}:{mm}"], [60, "{HH}:{mm}"], [1, "{HH}:{mm}:{ss}"]]}, {...axis, size: 62, values: (_, marks) => marks.map((v) => o.say(v))}],
       series: [{}, ...o.curves.map((c) => ({label: c.name, stroke: colour(c.colour), width: 1.75, dash: c.dash, spanGaps: false, points: {show: false}, fill: o.filled ? colour(c.colour) + "22" : undefined}))],
       hooks: {setCursor: [(self) => tell(self.cursor.idx)]},
     }, data, plot);

@@ -28,7 +28,7 @@ const columns = [
 let section, body, rows = new Map(), sort = {by: columns[0], up: true}, filter = "", queue = new Set(), scheduled = false;
 const tiles = {
   ready: tile("Workers ready"), inflight: tile("Requests in flight"), waiting: tile("Waiting here", "In this router's queue, for room on a worker"),
-  rate: tile("Requests a second"), hits: tile("Hit rate", "Prompt tokens that were cached where they went, of all"), reach: tile("Of what was reachable", "Of the cached tokens that any worker had"),
+  rate: tile("Requests a second"), hits: tile("Hit rate", "Prompt tokens that were cached where they went, of all"), reach: tile("Of the reachable", "Of the cached tokens that any worker had"),
   ttft: tile("First token, p99"), tokens: tile("Tokens a second"),
 };
 const verdict = el("p", {class: "verdict", "aria-live": "off"});
@@ -44,7 +44,7 @@ export const fleet = {
     const search = el("input", {type: "search", "aria-label": "Filter workers", placeholder: "Filter by name, state, engine, pool, model  ( / )", oninput: () => { filter = search.value.toLowerCase(); arrange(); }});
     put(section, verdict, el("dl", {class: "tiles"}, Object.values(tiles).map((t) => t.node)), el("div", {class: "bar"}, el("label", {class: "grow"}, search)),
       el("div", {class: "wide", tabindex: 0, role: "region", "aria-label": "Workers"}, el("table", {class: "fleet"}, el("caption", {class: "away"}, "Workers, one a row"),
-        el("colgroup", {}, columns.map((c) => el("col", {style: null, class: "col-" + c.id})), el("col", {class: "col-act"})), el("thead", {}, head), body)));
+        el("colgroup", {}, columns.map((c) => el("col", {class: "col-" + c.id})), el("col", {class: "col-act"})), el("thead", {}, head), body)));
     mark();
     live.on(update);
   },
@@ -197,7 +197,7 @@ async function act(w) {
 
 // show opens a worker's own window, which is brought up to date while it is open.
 function show(id) {
-  const holder = el("div", {class: "body"}), look = every(1, async () => {
+  const holder = el("div", {class: "rows spaced"}), look = every(1, async () => {
     try { put(holder, whole(await ask("workers/" + encodeURIComponent(id)), close)); } catch (e) { put(holder, el("p", {class: "bad"}, e.message)); }
   });
   const close = dialog(id, holder, {closed: () => look.stop()});

@@ -16,7 +16,7 @@ export const saved = {
     const choice = el("select", {onchange: () => { span = choice.value; poll.soon(); }}, el("option", {value: "last_hour"}, "the last hour"), el("option", {value: "total"}, "since the start"));
     put(section, sentence, el("div", {class: "bar"}, el("label", {}, "Of", choice)), el("div", {class: "panel"}, el("h3", {}, "Prompt tokens that had to be computed"), bars),
       el("div", {class: "wide", tabindex: 0, role: "region", "aria-label": "This router and the ghosts"}, el("table", {}, el("caption", {class: "away"}, "This router and the ghosts"),
-        el("thead", {}, el("tr", {}, [["Placed by", "text"], ["Hit rate", ""], ["Prefilled tokens", ""], ["More than here", ""], ["Seconds of prefill", ""], ["Worker-hours more", ""]].map(([h, c]) => el("th", {scope: "col", class: c || null}, h)))), table)),
+        el("thead", {}, el("tr", {}, [["Placed by", "text"], ["Hit rate", ""], ["Prefilled tokens", ""], ["More than here", ""], ["Prefill takes", ""], ["More than here", ""]].map(([h, c]) => el("th", {scope: "col", class: c || null}, h)))), table)),
       el("div", {class: "panel"}, el("h3", {}, "What this assumes"), assumes, cost),
       el("div", {class: "panel"}, el("h3", {}, "Rules that go by load"), el("p", {}, "What least-requests, least-tokens and the like would have done depends on how long each request takes elsewhere, so that it is not worked out beside the traffic. A replay of the decision log does it in virtual time:"),
         copied("warmpath replay --log decisions.jsonl --policies all --out replay.html")));
@@ -25,7 +25,7 @@ export const saved = {
   left() { poll.stop(); },
 };
 
-const named = (rule) => ({fleet: "this router", reachable: "one cache for all (a bound)"}[rule] || rule);
+const named = (rule) => ({fleet: "this router", reachable: "one cache (bound)"}[rule] || rule);
 
 async function load() {
   let state;
@@ -43,13 +43,13 @@ async function load() {
     (about.dropped_requests ? ` ${exactly(about.dropped_requests)} requests came too fast to be placed again.` : ""));
 }
 
-const hours = (h) => Math.abs(h) >= 1 ? h.toFixed(1) : h === 0 ? "0" : time(h * 3600);
+const hours = (h) => Math.abs(h) >= 1 ? h.toFixed(1) + " worker-hours" : time(h * 3600) + " of a worker";
 
 // told is the saving in a sentence, against the rule that most fleets have today.
 function told(own, others) {
   const round = others.find((g) => g.rule === "round-robin") || others[0];
   if (!own?.requests || !round) return "Nothing was served yet that could be placed again.";
   const best = others.reduce((a, b) => b.prefill_tokens < a.prefill_tokens ? b : a);
-  const against = (g) => g.saved_tokens >= 0 ? `${count(g.saved_tokens)} prompt tokens more (${hours(g.saved_worker_hours)} worker-hours)` : `${count(-g.saved_tokens)} prompt tokens fewer`;
-  return `${named(round.rule)} would have computed ${against(round)} for the same requests` + (best === round ? "." : `, and ${best.rule}, the best of the simple rules here, ${against(best)}.`);
+  const against = (g) => g.saved_tokens >= 0 ? `${count(g.saved_tokens)} prompt tokens more (${hours(g.saved_worker_hours)})` : `${count(-g.saved_tokens)} prompt tokens fewer`;
+  return `For the same requests ${round.rule} would have computed ${against(round)}` + (best === round ? "." : `, and ${best.rule}, the best of the simple rules here, ${against(best)}.`);
 }

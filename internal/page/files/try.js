@@ -15,7 +15,7 @@ export const playground = {
     }});
     model = el("input", {list: "try-models", size: 28});
     tokens = el("input", {type: "number", min: 1, max: 32768, value: 200});
-    key = el("input", {type: "password", autocomplete: "off", placeholder: "where clients need one"});
+    key = el("input", {type: "text", class: "secret", autocomplete: "off", spellcheck: "false", placeholder: "where clients need one"});
     send = el("button", {type: "button", class: "main", onclick: say}, "Send");
     stop = el("button", {type: "button", disabled: true, onclick: () => under?.abort()}, "Stop");
     reset = el("button", {type: "button", onclick: begin}, "New conversation");

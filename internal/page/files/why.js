@@ -78,7 +78,7 @@ function rows(body, all, make) {
   put(body, all.map((r) => make(r, had.get(r.id))));
 }
 
-const name = (id) => el("button", {type: "button", class: "plain mono", onclick: () => { location.hash = "why/" + encodeURIComponent(id); }}, id);
+const name = (id) => el("button", {type: "button", class: "plain mono short", title: id, onclick: () => { location.hash = "why/" + encodeURIComponent(id); }}, id);
 const chip = (text, kind) => el("span", {class: "chip " + (kind || "")}, text);
 
 function line(d, had) {
@@ -109,7 +109,7 @@ async function cancel(id) {
 
 // open shows one request whole.
 export async function open(id) {
-  const body = el("div", {class: "body"}, el("p", {class: "soft"}, "Looking for it …"));
+  const body = el("div", {class: "rows spaced"}, el("p", {class: "soft"}, "Looking for it …"));
   dialog(id, body, {closed: () => { if (location.hash.startsWith("#why/")) history.replaceState(null, "", "#why"); }});
   let d;
   try { d = whole(await ask("decisions/" + encodeURIComponent(id))); } catch (e) {
@@ -125,7 +125,7 @@ export const whole = (found) => found.record ? {...found.record, timeline: found
 // explained is the whole of one decision, of a request that was or would be.
 export function explained(d) {
   return [
-    el("p", {class: "verdict"}, d.reason || d.error || d.refused || "It is under way."),
+    el("p", {class: "verdict"}, sentence(d)),
     el("div", {class: "two"}, panel("1. Model", facts(["Asked for", d.asked || d.model], ["Chosen", d.model], ["Why", d.model_reason], ["Candidates", (d.model_rows || []).join("\n")])),
       panel("2. Pool", facts(["Pool", d.pool || "any worker"], ["Why", d.pool_why || "there are no pools"], ["Class", d.class], ["Tenant", d.tenant])),
       panel("3. Worker", facts(["Worker", d.worker], ["Policy", d.policy], ["Prefix", d.hit], ["Filter lifted", d.relaxed], ["Failed before", (d.tries || []).map((t) => `${t.worker}: ${t.class}${t.status ? " " + t.status : ""}`).join(", ")])),
@@ -133,6 +133,17 @@ export function explained(d) {
     scores(d.rows || []), timeline(d), d.error && panel("What went wrong", el("p", {}, d.error)),
     el("details", {}, el("summary", {}, "The whole record"), el("pre", {class: "scroll", tabindex: 0}, JSON.stringify(d, null, 2))),
   ].filter(Boolean);
+}
+
+// sentence says why it went where it did.
+function sentence(d) {
+  const [first, ...others] = d.rows || [], next = others.find((r) => !r.why), prompt = d.metered ? d.prompt_tokens : d.prompt_tokens_est;
+  if (!d.worker || !first || first.why) return d.error || d.refused || d.reason || "It is under way.";
+  const warm = first.matched_tokens ? `had ${count(first.matched_tokens)}${prompt ? " of " + count(prompt) : ""} prompt tokens warm` : "had none of the prompt warm";
+  let text = `${first.worker} ${warm} and would cost ${time(first.total_seconds)} of engine time`;
+  if (next) text += next.total_seconds >= first.total_seconds ? `, ${time(next.total_seconds - first.total_seconds)} less than the next, ${next.worker}` : `; ${next.worker} would have cost ${time(first.total_seconds - next.total_seconds)} less, but the policy goes by another rule`;
+  if (d.hit === "declined") text += `. ${count(d.best_matched_tokens)} tokens were warm elsewhere: waiting for them would have cost more than it saves`;
+  return text + (d.reason && d.reason !== "least cost" ? ". " + d.reason : "") + ".";
 }
 
 const panel = (title, ...body) => el("div", {class: "panel"}, el("h3", {}, title), ...body);
