@@ -62,26 +62,32 @@ func (c *crowd) read(ctx context.Context, p plan) error {
 		return refusal{err}
 	}
 	r := bufio.NewReaderSize(conn, 1<<10)
-	if err := head(r); err != nil {
+	length, err := head(r)
+	if err != nil {
 		return refusal{err}
 	}
 	c.count(1)
 	defer c.count(-1)
+	if length > 0 {
+		return c.events(io.LimitReader(r, length), p)
+	}
 	return c.events(httputil.NewChunkedReader(r), p)
 }
 
-// head reads a head to its end; the error is a status other than 200.
-func head(r *bufio.Reader) error {
+// head reads a head to its end. A stream that was whole before the first of it left comes with its length, others in chunks: 0. The error is a
+// status other than 200.
+func head(r *bufio.Reader) (length int64, err error) {
 	for first := true; ; first = false {
 		line, err := r.ReadSlice('\n')
 		switch {
 		case err != nil:
-			return err
+			return 0, err
 		case first && !bytes.HasPrefix(line, []byte("HTTP/1.1 200")):
-			return fmt.Errorf("answered %q", line)
+			return 0, fmt.Errorf("answered %q", line)
 		case len(line) <= 2:
-			return nil
+			return length, nil
 		}
+		length = max(length, int64(lengthIn(line[:len(line)-2])))
 	}
 }
 

@@ -2,6 +2,7 @@ package openbench
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -71,6 +72,14 @@ func TestEveryByteOfAStreamIsChecked(t *testing.T) {
 		"without its end": {func(b []byte) []byte {
 			return bytes.Replace(b, []byte("e\r\n"+doneEvent), []byte("e\r\n"+strings.Repeat("x", len(doneEvent))), 1)
 		}, 0, 0, 1},
+		"with its length": {func(b []byte) []byte {
+			var body []byte
+			for i := range p.events {
+				body = appendEvent(body, p.number, i, 1e18)
+			}
+			body = append(body, doneEvent...)
+			return append(fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", len(body)), body...)
+		}, 1, 0, 0},
 		"refused": {func(b []byte) []byte { return bytes.Replace(b, []byte("200 OK"), []byte("503 No"), 1) }, 0, 1, 0},
 	} {
 		crowd := crowd{addr: between(t, at, c.change)}
