@@ -213,3 +213,20 @@ func TestTooManyConnectionsToTheAdminPortAreToldSo(t *testing.T) {
 		t.Errorf("the next one is answered %d %q, %v", res.StatusCode, body, err)
 	}
 }
+
+func TestSEC06SlowHeadsHoldUpNobodyElse(t *testing.T) {
+	const slow = 500
+	rt := start(t, nil, newWorker(t, nil))
+	for range slow {
+		io.WriteString(rt.dial(), "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+	}
+	eventually(t, "all of them to be inside", func() bool { return rt.bound(ledger.Connections).Used >= slow })
+	for i := range 20 {
+		if r := rt.post("/v1/chat/completions", chat(fmt.Sprint("beside ", i), false)); r.status != http.StatusOK {
+			t.Errorf("a request beside %d slow heads is answered %d %s", slow, r.status, r.body)
+		}
+	}
+	if used := rt.bound(ledger.Goroutines).Used; used > 3*slow {
+		t.Errorf("%v goroutines for %d slow heads", used, slow)
+	}
+}
