@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	mathrand "math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,7 +23,8 @@ type ghosts struct {
 	mu    sync.Mutex // guards ghosts; held for one batch
 	all   *ghost.Ghosts
 	most  int64        // bytes
-	spent atomic.Int64 // nanoseconds that placing took
+	spent atomic.Int64 // nanoseconds of processors that placing took
+	began time.Time
 }
 
 // What placing may take: that share of the process's own time on processors, or that share of one processor where the router has little to do.
@@ -44,7 +46,7 @@ func newGhosts(c config.Ghosts) *ghosts {
 		return nil
 	}
 	all := ghost.New(ghost.Options{BytesMax: int64(c.BytesMax), Sample: c.Sample, Seed: mathrand.Uint64()})
-	return &ghosts{intake: ghost.NewIntake(all.Threshold()), all: all, most: int64(c.BytesMax)}
+	return &ghosts{intake: ghost.NewIntake(all.Threshold()), all: all, most: int64(c.BytesMax), began: time.Now()}
 }
 
 // settled takes in a request whose prompt a worker computed, for all that is known.
@@ -83,6 +85,8 @@ func prefilled(f *facts.Facts) bool {
 
 // runGhosts places what comes until ctx ends.
 func (r *router) runGhosts(ctx context.Context) {
+	runtime.LockOSThread() // what it has of processors is told by thread
+	defer runtime.UnlockOSThread()
 	g := r.ghosts
 	place, look, judge := time.NewTicker(ghostsPlaceEvery), time.NewTicker(ghostsFleetEvery), time.NewTicker(ghostsJudgeEvery)
 	defer place.Stop()
@@ -110,12 +114,12 @@ func (r *router) runGhosts(ctx context.Context) {
 
 // place takes in what waits.
 func (g *ghosts) place() {
-	began := time.Now()
+	before := threadTime(g.began)
 	g.mu.Lock()
 	g.all.Note(g.intake.Take())
 	g.intake.SetThreshold(g.all.Threshold())
 	g.mu.Unlock()
-	g.spent.Add(int64(time.Since(began)))
+	g.spent.Add(int64(threadTime(g.began) - before))
 }
 
 // judge lowers the sample when placing took more than its share of what the process had of processors since it was judged last.

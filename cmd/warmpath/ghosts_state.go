@@ -39,7 +39,7 @@ type ghostsAbout struct {
 	BytesMax     int64    `json:"bytes_max"`
 	Dropped      uint64   `json:"dropped_requests"`  // that came faster than they could be placed
 	Unplaced     uint64   `json:"unplaced_requests"` // that no worker might take when they were placed again
-	PlaceSeconds float64  `json:"place_seconds"`     // that placing took so far
+	PlaceSeconds float64  `json:"place_seconds"`     // of processors that placing took so far
 	Assumes      []string `json:"assumes"`
 }
 

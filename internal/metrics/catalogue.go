@@ -248,7 +248,7 @@ var catalogue = []family{
 	{name: "warmpath_ghost_bytes", kind: kindGauge, unit: "bytes",
 		help: "Memory of the ghosts' caches."},
 	{name: "warmpath_ghost_place_seconds_total", kind: kindCounter, unit: "seconds",
-		help: "Time that placing took. Over process_cpu_seconds_total it is what ghosts cost."},
+		help: "Time of processors that placing took. Over process_cpu_seconds_total it is what ghosts cost."},
 	{name: "warmpath_forecast_answers_total", kind: kindCounter, unit: "requests", labels: []string{"model"},
 		help: "Requests that ran to their end and whose answers' length had been foretold when they were placed."},
 	{name: "warmpath_forecast_answers_within_total", kind: kindCounter, unit: "requests", labels: []string{"model", "quantile"},
