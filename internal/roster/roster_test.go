@@ -315,3 +315,28 @@ func TestStepsLeadToTheFleetThatIsNamed(t *testing.T) {
 		}
 	}
 }
+
+func TestOtherSourcesCountInTheirOrderAndOneThatIsNamedNoMoreUntilItNamesNobody(t *testing.T) {
+	r := fresh()
+	none := func(string) int { return 0 }
+	r.Tell("first", set("a@1=x"))
+	r.Tell("second", set("b@2"))
+	r.Steps(start, none)
+	r.Follow("third", "second")
+	if got := said(r.Steps(start, none)); got != "" {
+		t.Errorf("whoever a former source named leaves before it is said: %s", got)
+	}
+	r.Tell("third", set("a@1=y"))
+	if got := said(r.Steps(start, none)); got != "relabel a" {
+		t.Errorf("the source that comes first now does not count: %s", got)
+	}
+	r.Tell("first", nil)
+	r.Tell("second", nil)
+	if got := said(r.Steps(start, none)); got != "move b" {
+		t.Errorf("who is named by nobody any more: %s", got)
+	}
+	r.Follow("third")
+	if len(r.sources) != 1 {
+		t.Errorf("sources that name nobody are kept: %v", r.sources)
+	}
+}
