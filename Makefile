@@ -29,7 +29,7 @@ TIMELESS := ^[^/]*/[^/]*/[^/]*$$|/(mutants|packaging)$$|/internal/(admission|bil
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts prove-queue prove-cost prove-models prove-ghosts prove-policy prove-restart unit fuzz conform e2e e2e-page e2e-vllm exact templates test chaos mutants soak release lint-packaging bench streams bench-peers profile microbench check vuln generate
+.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts prove-queue prove-cost prove-models prove-ghosts prove-policy prove-restart unit fuzz conform e2e e2e-page e2e-vllm exact templates test chaos mutants soak release promtool lint-packaging bench streams bench-peers profile microbench check vuln generate
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -119,6 +119,10 @@ microbench: ## Go benchmarks of single functions (MICRO=regexp chooses)
 release: ## archives for four platforms, bills of materials and check sums, in dist/
 	packaging/release.sh
 
+promtool: ## Prometheus rules and the Grafana dashboard, by promtool and a router under load (20 MB the first time)
+	scripts/promtool-install.sh
+	go test -tags promtool -count=1 -run Promtool ./cmd/warmpath
+
 lint-packaging: ## the image's rules, the binary in an empty root as nobody, the unit file
 	packaging/lint.sh
 
@@ -133,6 +137,7 @@ check: ## gofmt, vet, staticcheck, generated files unchanged
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w:" $$unformatted >&2; exit 1; fi
 	go vet ./...
 	go vet -tags e2e ./e2e
+	go vet -tags promtool ./cmd/warmpath
 	go vet -tags conform ./cmd/warmpath
 	go vet -tags e2evllm ./e2e
 	go tool staticcheck ./...

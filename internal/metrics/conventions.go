@@ -22,4 +22,15 @@ const conventions = `
 | ~gen_ai.operation.name~ | the label ~api~ (chat, completions, messages, responses, ...) |
 | ~error.type~ | the labels ~outcome~ and ~class~ |
 | ~server.address~ | the label ~worker~ |
+
+## Prometheus and Grafana
+
+~packaging/prometheus/~ has recording rules, alerts that need them, and tests of the alerts; ~packaging/grafana/warmpath.json~ is a dashboard to import. ~make promtool~
+checks all of it: the rules' syntax, the alerts' tests, every query of the dashboard, and that a router under load tells each metric that is asked for.
+
+    rule_files: [warmpath-recording.yaml, warmpath-alerts.yaml]
+    scrape_configs:
+      - job_name: warmpath
+        static_configs: [{targets: ["router:8801"]}]
+        authorization: {credentials_file: /etc/prometheus/warmpath-token} # a token of the role read (SECURITY.md)
 `

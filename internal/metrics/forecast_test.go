@@ -11,8 +11,8 @@ func TestForecastsAreShownByModelAndUnknownModelsTogether(t *testing.T) {
 	})
 	s.KnowModel("m")
 	other := s.ModelLabel("x")
-	has(t, scrape(t, s), `warmpath_forecast_answers_total{model="m"} 10`, `warmpath_forecast_answers_within_total{model="m",quantile="0.9"} 9`,
+	has(t, scrape(t, s), `warmpath_forecast_answers_total{model="m"} 10`, `warmpath_forecast_answers_within_total{model="m",share="0.9"} 9`,
 		`warmpath_forecast_output_tokens_total{model="m",what="error"} 40`, `warmpath_forecast_prefill_seconds_total{model="m",what="real"} 2.5`,
-		`warmpath_forecast_prefill_off_ratio{model="m",quantile="0.5"} 0.05`, `warmpath_forecast_answers_total{model="`+other+`"} 3`,
-		`warmpath_forecast_prefill_off_ratio{model="`+other+`",quantile="0.5"} 2`)
+		`warmpath_forecast_prefill_off_ratio{model="m",share="0.5"} 0.05`, `warmpath_forecast_answers_total{model="`+other+`"} 3`,
+		`warmpath_forecast_prefill_off_ratio{model="`+other+`",share="0.5"} 2`)
 }
