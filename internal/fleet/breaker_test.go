@@ -204,6 +204,9 @@ func TestASlowStartIsFromTheFirstAnswerAndFromEachReturn(t *testing.T) {
 	}
 	w.SetInfo(Info{Models: []Model{{ID: "m"}}, At: at(60_000)})
 	other.SetInfo(w.Info())
+	if p := add(t, f, "c"); p.Rising(start) != 1 {
+		t.Error("of a fleet that starts as a whole one rises")
+	}
 	rising(60_000, 0)
 	rising(65_000, 0.5)
 	rising(70_000, 1)

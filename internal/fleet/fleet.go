@@ -76,6 +76,7 @@ type Fleet struct {
 	slots       []slotState
 	incarnation uint64
 	ejections   uint64
+	begun       time.Time // when its first worker came
 }
 
 type slotState uint8
@@ -118,7 +119,19 @@ func (f *Fleet) Add(id, url string, now time.Time) (*Worker, error) {
 // instance makes a worker with a slot and an incarnation of its own.
 func (f *Fleet) instance(id, url string, now time.Time) *Worker {
 	f.incarnation++
-	return &Worker{ID: id, URL: url, Slot: f.takeSlot(), Incarnation: f.incarnation, Added: now, rise: now, fleet: f}
+	return &Worker{ID: id, URL: url, Slot: f.takeSlot(), Incarnation: f.incarnation, Added: now, rise: f.rise(now), fleet: f}
+}
+
+// rise is when the slow start of a worker begins that comes now. A fleet that starts as a whole has none, though its workers answer one after the
+// other: who is heard of within SlowStart of its first worker belongs to that start.
+func (f *Fleet) rise(now time.Time) time.Time {
+	if f.begun.IsZero() {
+		f.begun = now
+	}
+	if now.Sub(f.begun) < f.opts.SlowStart {
+		return time.Time{}
+	}
+	return now
 }
 
 func (f *Fleet) takeSlot() int {

@@ -22,7 +22,7 @@ type health struct {
 func (w *Worker) heard(now time.Time) {
 	h := &w.health
 	if !h.answered {
-		w.rise = now
+		w.rise = w.fleet.rise(now)
 	}
 	h.answered, h.down, h.loading, h.present, h.absent = true, false, false, true, false
 	w.Heard()

@@ -30,7 +30,7 @@ type Worker struct {
 	owed     owed
 	health   health
 	breaker  breaker
-	rise     time.Time // its slow start began
+	rise     time.Time // its slow start began; zero: it had none
 	idle     time.Time // when the last request of ours ended
 	told     uint64    // grows with whatever comes from the worker beside answers
 	reserved uint64    // requests ever reserved here
@@ -234,7 +234,7 @@ func (w *Worker) WantsCanary(now time.Time, idle time.Duration) bool {
 	case w.breaker.cause != NotOut:
 		return w.trialDue(now)
 	}
-	since := w.rise
+	since := w.Added
 	if w.idle.After(since) {
 		since = w.idle
 	}
