@@ -191,6 +191,15 @@ func Compare(ours, judge []string) string {
 	return "stricter"
 }
 
+// Relates says how one of our outcomes is recorded to relate to the judge's. Our two servers may differ.
+func (c Case) Relates(ours Outcome) string {
+	judge, differs := c.Outcomes["nginx"]
+	if !differs {
+		return ""
+	}
+	return Compare(ours.Reached, judge.Reached)
+}
+
 // within says that a request is another, or that with fewer fields.
 func within(ours, judge string) bool {
 	a, b := fieldsOf(ours), fieldsOf(judge)
