@@ -92,7 +92,7 @@ func (l *file) close() error {
 	if l.f == nil {
 		return nil
 	}
-	err := l.f.Close()
+	err := errors.Join(l.f.Sync(), l.f.Close()) // a machine that goes down after a stop or a rotation loses nothing of it
 	l.f = nil
 	return err
 }
