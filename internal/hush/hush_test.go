@@ -6,15 +6,40 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
+// pages are what was logged, for whoever writes and reads at the same time.
+type pages struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (p *pages) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.b.Write(b)
+}
+
+func (p *pages) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.b.String()
+}
+
+func (p *pages) Reset() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.b.Reset()
+}
+
 // book is a log that a test reads line by line.
-func book(t *Table) (*slog.Logger, *bytes.Buffer) {
-	var b bytes.Buffer
-	return slog.New(t.Limit(slog.NewTextHandler(&b, nil))), &b
+func book(t *Table) (*slog.Logger, *pages) {
+	p := &pages{}
+	return slog.New(t.Limit(slog.NewTextHandler(p, nil))), p
 }
 
 func TestOfAStormSoManyLinesAreLoggedAndTheRestIsCounted(t *testing.T) {
