@@ -10,7 +10,7 @@ import (
 
 // Engines say at GET /health whether they are well: vLLM 503 when its engine core died (500 before it had an exception of its own for that),
 // though models and metrics are told on; SGLang 503 while it starts or stops, and when its scheduler gave no token within 20 s; TensorRT-LLM
-// 503 when its executor cannot go on; llama.cpp 503 while it reads its model. Ollama, LM Studio and others have nothing of the kind.
+// 503 after a fatal error, in later versions; llama.cpp 503 while it reads its model. Ollama, LM Studio and others have nothing of the kind.
 // SGLang has a /health_generate besides: it makes a token even where /health does not, and an idle fleet is not to be kept busy by checks.
 const healthPath = "/health"
 
