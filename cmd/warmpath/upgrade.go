@@ -176,17 +176,19 @@ func (r *router) Retire(ctx context.Context, limit time.Duration) int {
 	r.stopFind()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if r.admin != nil {
-		r.running.Go(func() { r.admin.Shutdown(ctx) })
-	}
 	patience, enough := context.WithTimeout(ctx, quietTime)
 	defer enough()
+	var admin sync.WaitGroup
+	if r.admin != nil {
+		admin.Go(func() { r.admin.Shutdown(patience) }) // who asked for the successor may still have to be answered
+	}
 	for r.data.Connections() > 0 && patience.Err() == nil {
 		life.Pause(patience, drainPoll)
 	}
 	for r.proxy.Running() > 0 && ctx.Err() == nil {
 		life.Pause(ctx, drainPoll)
 	}
+	admin.Wait()
 	return r.Drain(ctx, limit)
 }
 
