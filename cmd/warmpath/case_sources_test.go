@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// board of workers is an endpoint that lists them as Prometheus' http_sd does; while it is shut it answers 503.
+// listing is an endpoint that lists workers as Prometheus' http_sd does; while it is shut it answers 503.
 type listing struct {
 	url  string
 	shut atomic.Bool

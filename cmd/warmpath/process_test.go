@@ -97,7 +97,7 @@ func ask(t *testing.T, url string, short, streams int) *patrons.Patrons {
 	return p
 }
 
-// whole says that nothing failed and nothing was cut.
+// whole has them leave, and says that nothing failed and nothing was cut.
 func whole(t *testing.T, p *patrons.Patrons) {
 	t.Helper()
 	tally := p.Leave()
