@@ -100,11 +100,14 @@ func TestGhostsTakeNoMoreTimeThanTheyMay(t *testing.T) {
 	if g.all.Rate() != 1 {
 		t.Error("a share that they may have was too much")
 	}
-	g.judge(0.005e9, 0)
+	g.judge(0.003e9, 0)
 	if g.all.Rate() != 1 {
 		t.Error("a router with little to do does not have them at all")
 	}
 	if g.judge(0.04e9, 1e9); g.all.Rate() != 0.5 {
 		t.Errorf("they took a twenty-fifth of the router's time, and look at %v of the blocks", g.all.Rate())
+	}
+	if g.judge(0.3e9, 1e9); g.all.Rate() != 1.0/32 {
+		t.Errorf("they took ten times what they may, and look at %v of the blocks", g.all.Rate())
 	}
 }

@@ -37,7 +37,7 @@ const (
 const (
 	ghostsPlaceEvery = 250 * time.Millisecond
 	ghostsFleetEvery = time.Second
-	ghostsJudgeEvery = 5 * time.Second
+	ghostsJudgeEvery = 2 * time.Second
 )
 
 // newGhosts is nil where there are to be none.
@@ -122,15 +122,15 @@ func (g *ghosts) place() {
 	g.spent.Add(int64(threadTime(g.began) - before))
 }
 
-// judge lowers the sample when placing took more than its share of what the process had of processors since it was judged last.
+// judge lowers the sample when placing took more than its share of what the process had of processors since it was judged last: as often as it
+// takes, since half of the blocks are about half of the work.
 func (g *ghosts) judge(took, process time.Duration) {
-	if took <= max(time.Duration(ghostShareMax*float64(process)), time.Duration(ghostShareIdleMax*float64(ghostsJudgeEvery))) {
-		return
-	}
+	may := max(time.Duration(ghostShareMax*float64(process)), time.Duration(ghostShareIdleMax*float64(ghostsJudgeEvery)))
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.all.Lower()
-	g.intake.SetThreshold(g.all.Threshold())
+	for ; took > may && g.all.Lower(); took /= 2 {
+		g.intake.SetThreshold(g.all.Threshold())
+	}
 }
 
 func (g *ghosts) setWorkers(all []ghost.Worker) {

@@ -38,7 +38,7 @@ func TestCachesHoldWhatWasUsedLast(t *testing.T) {
 		lanes[n].capacity = 300
 		c.open(int32(n), 300)
 	}
-	for step := range 4000 {
+	for step := range 1500 {
 		n := chance.IntN(len(lanes))
 		var chain []piece
 		key := uint64(chance.IntN(6))

@@ -208,7 +208,7 @@ func TestASampleSaysWhatTheWholeSays(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	all := traffic(seed, 6000)
+	all := traffic(seed, 4000)
 	whole := newScene(Options{Seed: 1}, fleetOf(4, 20_000))
 	for _, q := range all {
 		whole.tell(q)
