@@ -43,8 +43,9 @@ func logOf(t *testing.T, policy string, n int) string {
 }
 
 func TestADecisionLogReplaysToTheSamePicks(t *testing.T) {
-	for policy, checked := range map[string]int{"warm-cost": 300, "least-requests": 60, "session-hash": 60, "linear": 60, "power-of-two": 0} {
-		n := max(checked, 60)
+	t.Parallel()
+	for policy, checked := range map[string]int{"warm-cost": 180, "session-hash": 30, "linear": 30, "power-of-two": 0} {
+		n := max(checked, 30)
 		file := logOf(t, policy, n)
 		var out bytes.Buffer
 		if err := replayPicks([]string{file}, nil, false, true, &out); err != nil {
@@ -61,6 +62,7 @@ func TestADecisionLogReplaysToTheSamePicks(t *testing.T) {
 }
 
 func TestALogThatDoesNotSayWhyDoesNotReplay(t *testing.T) {
+	t.Parallel()
 	file := logOf(t, "warm-cost", 60)
 	text, err := os.ReadFile(file)
 	if err != nil {

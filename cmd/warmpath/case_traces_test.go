@@ -84,6 +84,7 @@ func spansNamed(spans []collector.Span, what string) (found []collector.Span) {
 }
 
 func TestOBS_03_ClientRouterAndEngineAreInOneTraceByEachProtocol(t *testing.T) {
+	t.Parallel()
 	for _, protocol := range []string{otlp.HTTPProtobuf, otlp.GRPC} {
 		w := newWorker(t, func(c *call) {
 			c.events()
@@ -126,6 +127,7 @@ func TestOBS_03_ClientRouterAndEngineAreInOneTraceByEachProtocol(t *testing.T) {
 }
 
 func TestOBS_03_EachTryHasASpanThatItsEngineIsToldOf(t *testing.T) {
+	t.Parallel()
 	var asked atomic.Int32
 	first := func(c *call) {
 		if asked.Add(1) == 1 {
@@ -154,9 +156,11 @@ func TestOBS_03_EachTryHasASpanThatItsEngineIsToldOf(t *testing.T) {
 }
 
 func TestOBS_03_MalformedTracesAreReplacedAndThoseLeftOutStayLeftOut(t *testing.T) {
+	t.Parallel()
 	w := newWorker(t, nil)
 	rt, c := traced(t, "", nil, w)
-	for _, x := range []struct{ id, parent string }{{"short", "00-abc"}, {"zero", "00-" + strings.Repeat("0", 32) + "-" + clientSpan + "-01"}, {"upper", strings.ToUpper(sampledBy)}, {"none", ""}, {"long", strings.Repeat("a", 8000)}} {
+	cases := []struct{ id, parent string }{{"short", "00-abc"}, {"zero", "00-" + strings.Repeat("0", 32) + "-" + clientSpan + "-01"}, {"upper", strings.ToUpper(sampledBy)}, {"none", ""}, {"long", strings.Repeat("a", 8000)}}
+	for _, x := range cases {
 		headers := []string{"X-Request-Id", x.id, "Tracestate", "a=1"}
 		if x.parent != "" {
 			headers = append(headers, "Traceparent", x.parent)
@@ -164,8 +168,10 @@ func TestOBS_03_MalformedTracesAreReplacedAndThoseLeftOutStayLeftOut(t *testing.
 		if r := rt.post("/v1/chat/completions", chat("x", false), headers...); r.status != http.StatusOK {
 			t.Errorf("%s: %d", x.id, r.status)
 		}
+	}
+	for i, x := range cases {
 		root := spansNamed(spansOf(t, c, x.id), "SERVER")[0]
-		h := w.calls()[w.count()-1].r.Header
+		h := w.calls()[i].r.Header
 		if root.Trace == clientTrace || root.Parent != "" || root.State != "" || !strings.HasPrefix(h.Get("Traceparent"), "00-"+root.Trace+"-") || h.Get("Tracestate") != "" {
 			t.Errorf("%s: %+v, the engine was told %q %q", x.id, root, h.Get("Traceparent"), h.Get("Tracestate"))
 		}
@@ -183,6 +189,7 @@ func TestOBS_03_MalformedTracesAreReplacedAndThoseLeftOutStayLeftOut(t *testing.
 }
 
 func TestOBS_01_TheSpansOfAStreamOutliveItsClient(t *testing.T) {
+	t.Parallel()
 	w := newWorker(t, func(c *call) {
 		c.events()
 		c.send(deltaOf("a"))
@@ -208,6 +215,7 @@ func TestOBS_01_TheSpansOfAStreamOutliveItsClient(t *testing.T) {
 }
 
 func TestARequestThatWaitsSaysSoInItsTrace(t *testing.T) {
+	t.Parallel()
 	hold := make(chan struct{})
 	w := newWorker(t, func(c *call) {
 		if c.n == 0 {
@@ -292,6 +300,7 @@ func TestNoTraceIsMadeWhereNoneIsAskedFor(t *testing.T) {
 }
 
 func TestBucketsOfLatenciesNameATraceThatFellIntoThem(t *testing.T) {
+	t.Parallel()
 	rt, _ := traced(t, "", nil, newWorker(t, nil))
 	rt.post("/v1/chat/completions", chat("x", true), "Traceparent", sampledBy)
 	rt.post("/v1/chat/completions", chat("y", true), "Traceparent", leftOutBy[:3]+strings.Repeat("1", 32)+leftOutBy[35:])
