@@ -72,15 +72,15 @@ func (c *conn) refuse(why string) {
 	io.Copy(io.Discard, c.nc)
 }
 
-// long is a head that does not fit the buffer, read on as far as net/http would take it, so that no head goes there without a look. What it
-// returns is not whole where the client breaks off or it is too long; net/http knows what to say then.
+// long is a head that does not fit the buffer, read on further than net/http would take it (which is 4 KiB beyond its bound), so that no head
+// goes there without a look. What it returns is not whole where the client breaks off or it is too long; net/http knows what to say then.
 func (c *conn) long() []byte {
 	head := bytes.Clone(c.buffered())
 	if len(head) < bufferBytes {
 		return head
 	}
 	c.nc.SetReadDeadline(time.Now().Add(c.s.o.HeadTimeout))
-	for piece := make([]byte, bufferBytes); headEnd(head) == 0 && len(head) < c.s.o.HeadBytesMax; {
+	for piece := make([]byte, bufferBytes); headEnd(head) == 0 && len(head) < c.s.o.HeadBytesMax+bufferBytes; {
 		n, err := c.nc.Read(piece)
 		if head = append(head, piece[:n]...); err != nil {
 			break
