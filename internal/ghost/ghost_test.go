@@ -208,13 +208,13 @@ func TestASampleSaysWhatTheWholeSays(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	all := traffic(seed, 4000)
+	all := traffic(seed, 6000)
 	whole := newScene(Options{Seed: 1}, fleetOf(4, 20_000))
 	for _, q := range all {
 		whole.tell(q)
 	}
 	want := whole.Report(0).Total
-	for name, o := range map[string]Options{"a tenth": {Sample: 0.1, Seed: 1}, "as much as fits into 100 kB": {BytesMax: 100 << 10, Seed: 1}} {
+	for name, o := range map[string]Options{"a tenth": {Sample: 0.1, Seed: 1}, "as much as fits into 400 kB": {BytesMax: 400 << 10, Seed: 1}} {
 		s := newScene(o, fleetOf(4, 20_000))
 		for _, q := range all {
 			s.tell(q)
