@@ -38,6 +38,7 @@ func startProcess(t *testing.T, lines string, prepare func(*exec.Cmd)) *process 
 		t.Fatal(err)
 	}
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its successors are of its group
 	if prepare != nil {
 		prepare(p.cmd)
 	}
@@ -46,7 +47,7 @@ func startProcess(t *testing.T, lines string, prepare func(*exec.Cmd)) *process 
 	}
 	go func() { p.cmd.Wait(); close(p.ended) }()
 	t.Cleanup(func() {
-		p.cmd.Process.Kill()
+		syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 		<-p.ended
 		if t.Failed() {
 			t.Logf("log of the process:\n%s", p.log())
@@ -79,14 +80,11 @@ func (p *process) ready() {
 	http.DefaultClient.CloseIdleConnections() // it would wait for them at its end
 }
 
-// upgrade has a successor take over; it is ended with the test.
+// upgrade has a successor take over.
 func (p *process) upgrade() (upgradeReport, error) {
 	a := adminFlags{url: p.admin}
 	var report upgradeReport
 	err := a.call(context.Background(), http.MethodPost, "/upgrade", &report)
-	if err == nil {
-		p.t.Cleanup(func() { syscall.Kill(report.PID, syscall.SIGKILL) })
-	}
 	return report, err
 }
 
