@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -77,7 +78,7 @@ func (v *topView) above() []string {
 		states = append(states, fmt.Sprintf("%d %s", v.head.Workers[state], state))
 	}
 	lines := []string{
-		fmt.Sprintf("warmpath %s  %s  up %s  policy %s  workers: %s", v.head.Version, v.admin, v.uptime(), v.head.Policy, strings.Join(states, ", ")),
+		fmt.Sprintf("warmpath %s  %s  up %s  policy %s  workers: %s", cmp.Or(v.head.Version, "(no version)"), v.admin, v.uptime(), v.head.Policy, strings.Join(states, ", ")),
 		fmt.Sprintf("requests %s/s  inside %d (waiting %d, prefill %d, streaming %d)  tokens in %s/s out %s/s  retries %s/s", v.perSecond("requests"), v.head.Inside,
 			v.head.States["waiting"], v.head.States["prefill"]+v.head.States["running"], v.head.States["streaming"], v.perSecond("tokens.prompt"), v.perSecond("tokens.completion"), v.perSecond("retries")),
 		fmt.Sprintf("TTFT p50 %s p90 %s p99 %s  ITL p50 %s p99 %s  hits %s of %s reachable  prefill %s s/s, %s s/s avoided", v.time("ttft_seconds.all.p50"), v.time("ttft_seconds.all.p90"),
@@ -193,7 +194,7 @@ func (v *topView) screen(width, height int) []string {
 	for _, line := range append(v.above(), "") {
 		lines = append(lines, clipped(line, width))
 	}
-	if v.head.Version == "" {
+	if v.head.Started.IsZero() {
 		lines = []string{clipped("waiting for "+v.admin, width), ""}
 	}
 	rows := v.sorted()

@@ -127,6 +127,10 @@ func TestTopShowsARunningRouterAndComesBackWhenItRestarts(t *testing.T) {
 	if code := run([]string{"top", "--json", "--admin", rt.AdminURL()}, &raw, &errs); code != exitOK || !strings.HasPrefix(raw.String(), `{"sequence":`) || strings.Count(raw.String(), "\n") != 1 {
 		t.Errorf("%d %s%s", code, raw.String(), errs.String())
 	}
+	shown := topView{}
+	if shown.hear(news{data: []byte(raw.String())}); !strings.HasPrefix(shown.screen(100, 20)[0], "warmpath ") {
+		t.Errorf("%q", shown.screen(100, 20))
+	}
 	f := topFlags{admin: adminFlags{url: rt.AdminURL()}}
 	ctx, stop := context.WithCancel(t.Context())
 	told, ended := make(chan news), make(chan struct{})
