@@ -26,10 +26,8 @@ const offMax = 0.03
 
 // Options of Show.
 type Options struct {
-	Seed   uint64
-	Brief  bool   // one short scene
-	Traces string // more traffic: a file or a generator; "" none
-	Fleet  string // before which that is; "" h100-8b:8
+	Seed  uint64
+	Brief bool // one short scene
 }
 
 // Verdict is one scene at one size of the sample, with what it was judged by.
@@ -44,7 +42,6 @@ type Verdict struct {
 type scene struct {
 	name, traffic, fleet string
 	atOnce               int
-	rate                 float64
 }
 
 // scenes differ in what is shared and in how tight caches are.
@@ -52,7 +49,7 @@ func (o Options) scenes() []scene {
 	if o.Brief {
 		return []scene{{name: "long documents", traffic: "documents:documents=300,questions=6,document=4000,question=100,output=100,rate=15", fleet: "h100-8b:3"}}
 	}
-	all := []scene{
+	return []scene{
 		{name: "conversations", traffic: "chats:chats=1500,turns=6,system=1200,question=250,output=300,think=8,rate=4", fleet: "h100-8b:8"},
 		{name: "long conversations in tight caches", traffic: "chats:chats=2000,turns=6,system=3000,question=2500,output=400,think=40,rate=3", fleet: "h100-8b:8"},
 		{name: "coding agents", traffic: "agents:sessions=120", fleet: "h100-8b:8", atOnce: 16},
@@ -60,14 +57,6 @@ func (o Options) scenes() []scene {
 		{name: "long documents", traffic: "documents:documents=500,questions=8,document=20000,question=100,output=200,rate=4", fleet: "h100-8b:8"},
 		{name: "workers of unlike caches", traffic: "groups:groups=200,prompts=30,system=8000,question=400,output=200,rate=8", fleet: "h100-32b-tp2:3,h100-8b:3"},
 	}
-	if o.Traces != "" {
-		s := scene{name: o.Traces, traffic: o.Traces, fleet: "h100-8b:8", atOnce: 48}
-		if o.Fleet != "" {
-			s.fleet = o.Fleet
-		}
-		all = append(all, s)
-	}
-	return all
 }
 
 // samples are the shares of blocks at which ghosts are held to replays.
@@ -103,7 +92,7 @@ func (s scene) play(ctx context.Context, o Options, that func(Verdict)) error {
 	if err != nil {
 		return err
 	}
-	c := sim.Config{Trace: trace, Fleet: fleet, Rate: max(1, s.rate), Seed: o.Seed, Jitter: -1}
+	c := sim.Config{Trace: trace, Fleet: fleet, Seed: o.Seed, Jitter: -1}
 	if trace.Sessions && trace.Untimed {
 		c.AtOnce = s.atOnce
 	}
