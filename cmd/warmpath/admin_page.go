@@ -96,8 +96,9 @@ func (r *router) check(ctx context.Context, id string) (found checksFound) {
 	o.Telemetry = telemetry.Options{DialTLS: r.safety.certs.DialTLS, Interval: c.Telemetry.Interval, Timeout: c.Telemetry.Timeout}
 	o.InjectUsage, o.Requests = c.InjectUsage, false
 	var workers []checkup.Worker
+	there := r.state().Workers
 	r.changes.Lock()
-	for _, w := range r.state().Workers {
+	for _, w := range there {
 		at, known := r.configured[w.ID]
 		switch {
 		case !known || id != "" && w.ID != id:
