@@ -29,7 +29,7 @@ var rooms = map[string][]string{
 	"life":       {},
 	"upstream":   {"socket", "header", "life"},
 	"downstream": {"socket", "header", "life"},
-	"declog":     {},
+	"declog":     {"github.com/klauspost/compress/"},
 	"metrics":    {"github.com/prometheus/"},
 	"prefix":     {"fleet"},
 	"kvindex":    {"prefix"},

@@ -49,6 +49,9 @@ func (a *archive) settled(f *facts.Facts, log *declog.Writer) {
 		record := log.Record()
 		fill(record, f)
 		a.recent.Add(record)
+		if log.KeepsText() {
+			fillText(record, f)
+		}
 		log.Log(record)
 	case a.recent.Keeps():
 		record := a.records.Get().(*declog.Record)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -13,6 +12,7 @@ import (
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/declog"
 	"github.com/warmpath/warmpath/internal/pools"
+	"github.com/warmpath/warmpath/internal/traces"
 )
 
 func configPoolsCommand() *cobra.Command {
@@ -75,13 +75,13 @@ func poolsOf(file string) (*pools.Set, error) {
 func recorded(files []string, failed *error) iter.Seq[pools.Request] {
 	return func(yield func(pools.Request) bool) {
 		for _, file := range files {
-			f, err := os.Open(file)
+			in, done, err := traces.OpenFile(file)
 			if err != nil {
 				*failed = err
 				return
 			}
-			more := requestsOf(f, yield, failed)
-			f.Close()
+			more := requestsOf(in, yield, failed)
+			_ = done() // it was read only
 			if !more {
 				return
 			}

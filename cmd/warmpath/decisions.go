@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -62,4 +63,20 @@ func fillTie(d *declog.Record, of *sched.Decision) {
 		d.TieEquals = -1
 	}
 	d.TieDraw = repick.Draw(d)
+}
+
+// escapeBytesMax is the longest way in which JSON writes one character: two halves of a surrogate pair.
+const escapeBytesMax = 12
+
+// fillText takes the prompt's beginning over as it reads, not as it stands in the body: an escape that was cut in two goes.
+func fillText(d *declog.Record, f *facts.Facts) {
+	text := facts.Cut(f.Excerpt, declog.TextBytesMax)
+	d.TextCut = len(text) < len(f.Excerpt)
+	for cut := range min(escapeBytesMax, len(text)) {
+		quoted := append(append([]byte{'"'}, text[:len(text)-cut]...), '"')
+		if json.Unmarshal(quoted, &d.Text) == nil {
+			return
+		}
+	}
+	d.Text = string(text) // of a body that is no JSON
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/declog"
 	"github.com/warmpath/warmpath/internal/sched"
+	"github.com/warmpath/warmpath/internal/traces"
 )
 
 const explainLong = `explain asks a running router what would become of a request if it came now: how many tokens its prompt has and how that is known,
@@ -197,11 +198,11 @@ func findDecision(path, id string) (e explanation, err error) {
 	var found *declog.Record
 	records, broken := 0, 0
 	for _, name := range slices.Backward(files) { // the newest first
-		file, err := os.Open(name)
+		in, done, err := traces.OpenFile(name)
 		if err != nil {
 			return e, usageError{fmt.Errorf("--log: %w", err)}
 		}
-		reader := declog.NewReader(file)
+		reader := declog.NewReader(in)
 		for {
 			var r declog.Record
 			var line *declog.LineError
@@ -216,7 +217,7 @@ func findDecision(path, id string) (e explanation, err error) {
 				found = &r
 			}
 		}
-		file.Close()
+		_ = done() // it was read only
 		if err != io.EOF {
 			return e, fmt.Errorf("%s: %w", name, err)
 		}

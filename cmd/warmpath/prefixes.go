@@ -34,7 +34,7 @@ func (p *prefixes) settled(f *facts.Facts) {
 	if f.Decision.Worker == nil || len(f.Chain.Keys) == 0 || !prefilled(f) {
 		return
 	}
-	q := hot.Request{At: f.Ended.UnixNano(), Model: f.Model, Chain: f.Chain, PromptTokens: f.PromptTokens, TextBytes: f.TextBytes, CachedTokens: f.Decision.MatchedTokens, Known: knownBlocks(f), Text: f.Excerpt}
+	q := hot.Request{At: f.Ended.UnixNano(), Model: f.Model, Chain: f.Chain, PromptTokens: f.PromptTokens, TextBytes: f.TextBytes, CachedTokens: f.Decision.MatchedTokens, Known: knownBlocks(f), Text: facts.Cut(f.Excerpt, config.ShownTextBytes)}
 	if u := &f.Usage; u.HasCached {
 		q.CachedTokens = u.CachedTokens
 	}

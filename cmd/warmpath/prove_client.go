@@ -17,6 +17,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/declog"
 	"github.com/warmpath/warmpath/internal/life"
+	"github.com/warmpath/warmpath/internal/traces"
 )
 
 // What prove needs of clients and of the program run as a process of its own.
@@ -206,11 +207,11 @@ func until(ctx context.Context, limit time.Duration, holds func() bool) (bool, t
 
 // eachDecision calls f with every record of a decision log, in the order they were written. The record is f's for the call only.
 func eachDecision(file string, f func(*declog.Record)) error {
-	in, err := os.Open(file)
+	in, done, err := traces.OpenFile(file)
 	if err != nil {
 		return err
 	}
-	defer in.Close()
+	defer done()
 	for lines := declog.NewReader(in); ; {
 		var r declog.Record
 		switch err := lines.Next(&r); {

@@ -58,6 +58,7 @@ type serveFlags struct {
 	drain                               time.Duration
 	decisionLog, level                  string
 	explain, access, noInject, showText bool
+	logText                             bool
 	pprof, strict                       bool
 	stateDir                            string
 	tokenizers                          []string
@@ -103,6 +104,7 @@ func serveCommand() *cobra.Command {
 	flags.DurationVar(&f.drain, "drain-timeout", d.DrainTimeout, "how long running answers may go on after SIGTERM")
 	flags.StringVar(&f.decisionLog, "decision-log", "", "file for one JSON line a request: who could serve it, at what cost, what came of it")
 	flags.StringVar(&f.level, "log-level", d.LogLevel, "debug, info, warn or error")
+	flags.BoolVar(&f.logText, "log-text", false, "write the first 16 KiB of each prompt into the decision log too: whoever reads the file reads what users wrote")
 	flags.BoolVar(&f.showText, "show-text", false, "keep the first 200 characters of the prefixes that GET /prefixes shows: whoever reads the admin port reads them")
 	flags.BoolVar(&f.explain, "explain-headers", false, "answer with X-Warmpath-Decision, streams excepted; tells clients what others have cached")
 	flags.BoolVar(&f.access, "access-log", false, "log one line a request")
@@ -155,6 +157,7 @@ func (f *serveFlags) config(cmd *cobra.Command) (config.Config, error) {
 	given("drain-timeout", func() { cfg.DrainTimeout = f.drain })
 	given("decision-log", func() { cfg.DecisionLog.File = f.decisionLog })
 	given("log-level", func() { cfg.LogLevel = f.level })
+	given("log-text", func() { cfg.DecisionLog.Text = f.logText })
 	given("show-text", func() { cfg.Dash.ShowText = f.showText })
 	given("explain-headers", func() { cfg.ExplainHeaders = f.explain })
 	given("access-log", func() { cfg.AccessLog = f.access })

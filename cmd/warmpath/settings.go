@@ -53,6 +53,9 @@ func (r *router) proxyOptions(c config.Config) proxy.Options {
 	if c.Dash.ShowText {
 		o.ExcerptBytes = config.ShownTextBytes
 	}
+	if c.DecisionLog.Text && c.DecisionLog.File != "" {
+		o.ExcerptBytes = declog.TextBytesMax + 1 // one more tells that it was cut
+	}
 	o.Prices, o.EnginePriority, o.TellPosition = models.PricesOf(c.ModelOptions()), c.Queue.EnginePriority, c.Queue.TellPosition
 	return o
 }
@@ -62,7 +65,8 @@ func openDecisions(c config.Config, log *slog.Logger) (*declog.Writer, error) {
 	if c.DecisionLog.File == "" {
 		return nil, nil
 	}
-	w, err := declog.Create(declog.Options{Path: c.DecisionLog.File, FileBytesMax: int64(c.DecisionLog.BytesMax), FilesMax: c.DecisionLog.FilesMax, Log: log})
+	w, err := declog.Create(declog.Options{Path: c.DecisionLog.File, FileBytesMax: int64(c.DecisionLog.BytesMax), FilesMax: c.DecisionLog.FilesMax,
+		Compress: c.DecisionLog.Compress, Text: c.DecisionLog.Text, Log: log})
 	if err != nil {
 		return nil, fmt.Errorf("the decision log cannot be written (setting decision_log.file): %w", err)
 	}

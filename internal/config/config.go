@@ -152,6 +152,8 @@ type DecisionLog struct {
 	File     string `yaml:"file" doc:"File of JSON lines. Empty: no decision log."`
 	BytesMax Bytes  `yaml:"bytes_max" min:"64KiB" doc:"Size at which the file is put aside and a new one begun."`
 	FilesMax int    `yaml:"files_max" min:"1" doc:"Full files kept beside the current one."`
+	Compress string `yaml:"compress" enum:",zstd" doc:"zstd: the file is compressed, a frame a second at least; whatever reads a decision log reads it so. One of the other form is put aside. Empty: plain lines."`
+	Text     bool   `yaml:"text" doc:"Write the first 16 KiB of each prompt too (flag --log-text). Whoever can read the file can then read what users wrote."`
 }
 
 // Telemetry is how the engines are asked.

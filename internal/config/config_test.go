@@ -75,7 +75,7 @@ explain_headers: true
 access_log: true
 log_level: debug
 log_format: json
-decision_log: {file: "a$${b}.jsonl", bytes_max: 1048576, files_max: 2}
+decision_log: {file: "a$${b}.jsonl", bytes_max: 1048576, files_max: 2, compress: zstd, text: true}
 index_bytes_max: 10MB
 queue: {enabled: false, classes: [{name: a, order: fcfs, wait_max: 1m, ceiling: 0.5, shed_from: 0.25}, b], class: b, requests_max: 5, bytes_max: 1MiB, work_max: 1m, tenant_room: 2, ahead: 1s, size_multiple: 3, age_after: 1s, aged_share: 0.1, depth: 2s, reserve: 0.5, hold: 3s, body_priority: refuse, engine_priority: true, tell_position: 5s, heavy: {seconds: 4, multiple: 5, floor_seconds: 0.5, lanes_max: 2, light_share: 0}}
 tenants: {file: /etc/tenants.yaml}
@@ -115,7 +115,7 @@ func TestEverySettingArrives(t *testing.T) {
 		},
 		Isolate: IsolateNone, Policy: "least-tokens", DrainTimeout: 90 * time.Second, DrainDelay: 5 * time.Second, HandoverTime: 2 * time.Minute, Timeouts: Timeouts{Connect: time.Second, IdleGap: 7 * time.Minute, Client: 90 * time.Second},
 		BodiesBytesMax: 3 << 30, BodySpoolBytes: 1 << 20, BodySpoolDir: "/var/tmp", BodySpoolMax: 16 << 30, MemoryMax: "auto", LogLinesMax: 60, CORS: CORS{Origins: []string{"https://chat.example.com", "http://localhost:3000"}}, BodyBytesMax: 1 << 30, InFlightMax: 12, ExplainHeaders: true, AccessLog: true, LogLevel: "debug", LogFormat: "json",
-		DecisionLog: DecisionLog{File: "a${b}.jsonl", BytesMax: 1 << 20, FilesMax: 2}, IndexBytesMax: 10e6,
+		DecisionLog: DecisionLog{File: "a${b}.jsonl", BytesMax: 1 << 20, FilesMax: 2, Compress: "zstd", Text: true}, IndexBytesMax: 10e6,
 		Queue: Queue{Classes: []Class{{Name: "a", Order: "fcfs", WaitMax: time.Minute, Ceiling: 0.5, ShedFrom: 0.25}, {Name: "b", Order: "shortest", WaitMax: 10 * time.Minute, Ceiling: 0.5, ShedFrom: 1}}, Class: "b", BodyPriority: "refuse", EnginePriority: true, TellPosition: 5 * time.Second, RequestsMax: 5, BytesMax: 1 << 20, WorkMax: time.Minute,
 			TenantRoom: 2, Ahead: time.Second, SizeMultiple: 3, AgeAfter: time.Second, AgedShare: 0.1, Depth: 2 * time.Second, Reserve: 0.5, Hold: 3 * time.Second, PreemptedMax: 2, Heavy: Heavy{4, 5, 0.5, 2, 0}},
 		Tenants: Tenants{File: "/etc/tenants.yaml"}, Exact: Exact{Tokenizers: []ModelFiles{{"m", "/models/m"}}, Events: "tcp://{host}:5557", IndexBytesMax: 8 << 20, TokensTimeout: 20 * time.Millisecond, TokensMax: 4, CacheBytesMax: 2 << 20},
@@ -213,6 +213,8 @@ var wrongSettings = []struct{ text, want string }{
 	{"tenants: {file: a, keys_env: B}", "w.yaml:1: tenants.keys_env: B and tenants.file exclude each other"},
 	{"telemetry: {interval: 10s}", "w.yaml:1: telemetry.stale_after: 5s is shorter than telemetry.interval, 10s"},
 	{"decision_log: {bytes_max: 1GiB}", "w.yaml:1: decision_log.bytes_max: is set, but decision_log.file is not"},
+	{"decision_log: {text: true}", "w.yaml:1: decision_log.text: is set, but decision_log.file is not"},
+	{"decision_log: {file: a, compress: gzip}", `w.yaml:1: decision_log.compress: "gzip" is not known`},
 	{"cors: {origin: [https://a]}", "w.yaml:1: cors.origin: unknown key; did you mean cors.origins?"},
 	{"cors: https://a", "w.yaml:1: cors: wants keys and values, not the text"},
 	{"cors: {origins: https://a}", "w.yaml:1: cors.origins: wants a list"},

@@ -51,6 +51,8 @@ func (c Config) problems(isSet func(key string) bool) []Problem {
 	changed := map[string]bool{
 		"decision_log.bytes_max": c.DecisionLog.BytesMax != defaults.BytesMax,
 		"decision_log.files_max": c.DecisionLog.FilesMax != defaults.FilesMax,
+		"decision_log.compress":  c.DecisionLog.Compress != defaults.Compress,
+		"decision_log.text":      c.DecisionLog.Text != defaults.Text,
 	}
 	for _, key := range slices.Sorted(maps.Keys(changed)) {
 		if c.DecisionLog.File == "" && isSet(key) && changed[key] {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // file is the current file and those before it.
@@ -11,14 +13,18 @@ type file struct {
 	path     string
 	bytesMax int64
 	filesMax int
+	coder    *zstd.Encoder // nil: lines are written as they are
 
 	f     *os.File // nil: to be opened at the next write
 	bytes int64
 	limit int64 // rotate rather than grow beyond this
 	torn  bool  // its last line has no end; the next write gives it one, so that only that line is lost to a reader
+
+	coded []byte
 }
 
-// open opens the current file for appending, making it when there is none. Only its owner's group may read along: it tells who asks.
+// open opens the current file for appending, making it when there is none. One of the other form, compressed or not, is put aside, and so is
+// one whose last frame a crash cut off: no reader gets past that. Only its owner's group may read along: it tells who asks.
 func (l *file) open() error {
 	f, err := os.OpenFile(l.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o640)
 	if err != nil {
@@ -32,7 +38,16 @@ func (l *file) open() error {
 		_ = f.Close()
 		return err
 	}
+	if size := info.Size(); size > 0 && (framed(f, size) != (l.coder != nil) || l.coder != nil && wholeFrames(f, size) < size) {
+		if err := errors.Join(f.Close(), l.shift()); err != nil {
+			return err
+		}
+		return l.open()
+	}
 	l.f, l.bytes, l.limit, l.torn = f, info.Size(), l.bytesMax, false
+	if l.coder != nil {
+		return nil
+	}
 	var last [1]byte
 	if _, err := f.ReadAt(last[:], l.bytes-1); l.bytes > 0 && (err != nil || last[0] != '\n') {
 		l.torn = true
@@ -61,6 +76,9 @@ func (l *file) write(lines []byte) (n int, err error) {
 		l.torn = false
 		l.bytes++
 	}
+	if l.coder != nil {
+		return l.writeFrame(lines)
+	}
 	n, err = l.f.Write(lines)
 	l.bytes += int64(n)
 	if err != nil {
@@ -69,11 +87,34 @@ func (l *file) write(lines []byte) (n int, err error) {
 	return n, err
 }
 
-// rotate puts the current file aside as path.1, what was path.1 as path.2 and so on; the oldest goes.
+// writeFrame appends lines as one frame, all or none of them.
+func (l *file) writeFrame(lines []byte) (n int, err error) {
+	l.coded = l.coder.EncodeAll(lines, l.coded[:0])
+	n, err = l.f.Write(l.coded)
+	if err == nil {
+		l.bytes += int64(n)
+		return len(lines), nil
+	}
+	if info, e := l.f.Stat(); n > 0 && e == nil { // what comes behind half a frame would be lost to readers
+		err = errors.Join(err, l.f.Truncate(info.Size()-int64(n)))
+	}
+	return 0, errors.Join(err, l.close())
+}
+
+// rotate puts the current file aside and opens a new one.
 func (l *file) rotate() error {
 	if err := l.close(); err != nil {
 		return err
 	}
+	errs := errors.Join(l.shift(), l.open())
+	if errs != nil {
+		l.limit = l.bytes + l.bytesMax // not again at every line
+	}
+	return errs
+}
+
+// shift puts the current file aside as path.1, what was path.1 as path.2 and so on; the oldest goes.
+func (l *file) shift() error {
 	name := func(i int) string { return fmt.Sprintf("%s.%d", l.path, i) }
 	var errs error
 	for i := l.filesMax - 1; i >= 1; i-- {
@@ -81,11 +122,7 @@ func (l *file) rotate() error {
 			errs = errors.Join(errs, err)
 		}
 	}
-	errs = errors.Join(errs, os.Rename(l.path, name(1)), l.open())
-	if errs != nil {
-		l.limit = l.bytes + l.bytesMax // not again at every line
-	}
-	return errs
+	return errors.Join(errs, os.Rename(l.path, name(1)))
 }
 
 func (l *file) close() error {

@@ -12,7 +12,8 @@ import (
 // lineBytesMax bounds a line; the longest that a Writer makes is below 1 MiB.
 const lineBytesMax = 4 << 20
 
-// LineError is a line that is no record: torn by a crash, longer than 4 MiB, or of a later version. Reading may go on behind it.
+// LineError is a line that is no record: torn by a crash, longer than 4 MiB, or of a later version. Reading may go on behind it; behind the
+// torn end of a compressed file comes io.EOF.
 type LineError struct {
 	Line int // from 1
 	Err  error
@@ -29,6 +30,7 @@ type Reader struct {
 	in    *bufio.Reader
 	line  int
 	whole []byte // of a line longer than in's buffer
+	torn  bool   // the compressed file ends within a frame
 }
 
 // NewReader reads from r.
@@ -67,6 +69,9 @@ func (d *Reader) Next(r *Record) error {
 
 // next returns one line, valid until the next call.
 func (d *Reader) next() ([]byte, error) {
+	if d.torn {
+		return nil, io.EOF
+	}
 	d.line++
 	d.whole = d.whole[:0]
 	long := false
@@ -82,6 +87,9 @@ func (d *Reader) next() ([]byte, error) {
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			d.torn = true
+			return nil, &LineError{d.line, errors.New("the compressed file ends in the middle of a frame")}
 		case err != nil && err != io.EOF:
 			return nil, err
 		case long:

@@ -10,7 +10,7 @@
 //	w.Log(r)                           // r belongs to the writer from here on
 //	w.Close()                          // writes what is queued
 //
-// No text of a prompt or a reply is ever in it: blocks are numbers, the session is a hash.
+// Blocks are numbers and the session is a hash. The text of a prompt is in it only where Record.Text is filled in; that of a reply never is.
 package declog
 
 import "time"
@@ -47,6 +47,9 @@ type Record struct {
 	CachedReported bool `json:"cached_reported,omitempty"` // it told cached tokens, even if none
 	TokensKnown    bool `json:"tokens_known,omitempty"`    // prompt_tokens_est counts the model's own tokens, and is no estimate
 	ByEvents       bool `json:"by_events,omitempty"`       // cached_tokens_est is what the worker's cache events say, and no assumption
+
+	Text    string `json:"text,omitempty"`     // the prompt's beginning, where it was asked for that it is kept
+	TextCut bool   `json:"text_cut,omitempty"` // it went on
 
 	Blocks    []Run `json:"blocks,omitempty"` // made from the keys given to SetKeys
 	BlocksCut bool  `json:"blocks_cut,omitempty"`
@@ -139,6 +142,7 @@ type Try struct {
 const (
 	stringBytesMax = 256
 	reasonBytesMax = 1024
+	TextBytesMax   = 16 << 10 // of Record.Text
 	rowsMax        = 8
 	triesMax       = 16
 )
@@ -151,6 +155,9 @@ func (r *Record) bound() {
 	for _, s := range []*string{&r.Reason, &r.Error, &r.PoolWhy} {
 		*s = (*s)[:min(len(*s), reasonBytesMax)]
 	}
+	if len(r.Text) > TextBytesMax {
+		r.Text, r.TextCut = r.Text[:TextBytesMax], true
+	}
 	r.ModelRows = r.ModelRows[:min(len(r.ModelRows), rowsMax)]
 	for i, row := range r.ModelRows {
 		r.ModelRows[i] = row[:min(len(row), reasonBytesMax)]
@@ -160,16 +167,17 @@ func (r *Record) bound() {
 }
 
 // bytes estimates what a record holds in memory while it waits.
-func (r *Record) bytes() int64 { return int64(1024 + 8*cap(r.keys) + 160*cap(r.Rows)) }
+func (r *Record) bytes() int64 { return int64(1024 + 8*cap(r.keys) + 160*cap(r.Rows) + len(r.Text)) }
 
 // keysKept bounds the room for keys that a recycled record keeps.
 const keysKept = 1 << 14
 
-// Copy makes into the same record, in memory of its own; the blocks' keys, which only a writer can number, stay behind.
+// Copy makes into the same record, in memory of its own. The blocks' keys, which only a writer can number, stay behind, and so does the text,
+// which is for the log alone.
 func (r *Record) Copy(into *Record) {
 	rows, tries := append(into.Rows[:0], r.Rows...), append(into.Tries[:0], r.Tries...)
 	*into = *r
-	into.V, into.keys, into.Blocks = Version, nil, nil
+	into.V, into.keys, into.Blocks, into.Text, into.TextCut = Version, nil, nil, "", false
 	into.Rows, into.Tries = rows, tries
 	into.ModelRows = append([]string(nil), r.ModelRows...) // bound cuts them in place
 	into.bound()

@@ -18,6 +18,8 @@ type Options struct {
 	Path          string        // the file to append to; rotated files are Path.1 (the youngest), Path.2, ...
 	FileBytesMax  int64         // a file that would grow beyond this is rotated
 	FilesMax      int           // rotated files kept
+	Compress      string        // CompressZstd, or "" for plain lines
+	Text          bool          // whoever fills in records is to fill in their text
 	QueueMax      int           // records waiting to be written
 	QueueBytesMax int64         // memory of the records waiting
 	KnownBlockMax int           // blocks whose numbers are remembered; about 50 bytes each
@@ -98,8 +100,12 @@ func Create(o Options) (*Writer, error) {
 	if o.Path == "" {
 		return nil, fmt.Errorf("decision log: no file is named (--decision-log)")
 	}
+	coder, err := newCoder(o.Compress)
+	if err != nil {
+		return nil, err
+	}
 	w := &Writer{opts: o, queue: make(chan *Record, o.QueueMax), done: make(chan struct{}), numbers: newNumbering(o.KnownBlockMax),
-		out: file{path: o.Path, bytesMax: o.FileBytesMax, filesMax: o.FilesMax}}
+		out: file{path: o.Path, bytesMax: o.FileBytesMax, filesMax: o.FilesMax, coder: coder}}
 	if err := w.out.open(); err != nil {
 		return nil, fmt.Errorf("decision log: %w (--decision-log)", err)
 	}
@@ -137,6 +143,9 @@ func (w *Writer) Log(r *Record) bool {
 	w.pool.Put(r)
 	return false
 }
+
+// KeepsText says whether records are to have the text of prompts.
+func (w *Writer) KeepsText() bool { return w.opts.Text }
 
 // Stats may be asked at any time.
 func (w *Writer) Stats() Stats {

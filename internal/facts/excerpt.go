@@ -24,6 +24,11 @@ func Excerpt(req *llmapi.Request, body []byte, bytesMax int) []byte {
 			break
 		}
 	}
+	return Cut(text, bytesMax)
+}
+
+// Cut is the beginning of a text, bytesMax at most, and no character in halves.
+func Cut(text []byte, bytesMax int) []byte {
 	if len(text) <= bytesMax {
 		return text
 	}

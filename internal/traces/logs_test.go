@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -218,5 +219,39 @@ func TestASeedDrawsAnOrderOfSessionsAndKeepsEachWhole(t *testing.T) {
 				t.Errorf("seed %d: thinks for %v", seed, q.Think)
 			}
 		}
+	}
+}
+
+func TestATraceThatIsCutOffEndsThere(t *testing.T) {
+	whole, err := os.ReadFile("testdata/decisions.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	zipped := zip(t, whole)
+	name := filepath.Join(t.TempDir(), "d.jsonl.gz")
+	if err := os.WriteFile(name, []byte(zipped[:len(zipped)-20]), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	read := func(skipBad bool) (n, skipped int, err error) {
+		x, err := OpenLogs([]string{name}, Options{SkipBad: skipBad})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := x.Reader(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		for q := (Request{}); ; n++ {
+			if err := r.Next(&q); err != nil {
+				return n, x.Skipped(), err
+			}
+		}
+	}
+	if _, _, err := read(false); err == nil || !strings.Contains(err.Error(), "unexpected EOF") {
+		t.Errorf("%v", err)
+	}
+	if n, skipped, err := read(true); err != io.EOF || skipped != 1 || n == 0 {
+		t.Errorf("%d requests, %d bad lines, %v", n, skipped, err)
 	}
 }

@@ -144,6 +144,7 @@ type lines struct {
 
 	line  int
 	whole []byte
+	ended bool      // by an error: a compressed file that is cut off, or a disk
 	ready []Request // of the latest line,
 	next  int       // those from here on not given yet
 }
@@ -167,7 +168,7 @@ func (l *lines) Next(r *Request) error {
 			continue
 		}
 		l.ready = l.ready[:0]
-		if !l.skipBad || errors.As(err, new(*os.PathError)) {
+		if !l.skipBad || l.ended && !errors.Is(err, io.ErrUnexpectedEOF) {
 			return &LineError{l.name, l.line, err}
 		}
 		*l.skipped++
@@ -180,6 +181,9 @@ func (l *lines) Next(r *Request) error {
 
 // read returns one line, valid until the next call.
 func (l *lines) read() ([]byte, error) {
+	if l.ended {
+		return nil, io.EOF
+	}
 	l.line++
 	l.whole = l.whole[:0]
 	for {
@@ -197,6 +201,7 @@ func (l *lines) read() ([]byte, error) {
 		case err == io.EOF && len(l.whole) > 0:
 			return l.whole, nil
 		default:
+			l.ended = err != io.EOF
 			return nil, err
 		}
 	}
