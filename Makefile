@@ -29,7 +29,7 @@ TIMELESS := ^[^/]*/[^/]*/[^/]*$$|/(mutants|packaging)$$|/internal/(admission|bil
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts prove-queue prove-cost prove-models prove-ghosts prove-policy prove-restart unit fuzz conform e2e e2e-page e2e-vllm exact templates test chaos mutants soak release promtool lint-packaging bench streams bench-peers profile microbench check vuln generate
+.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts prove-queue prove-cost prove-models prove-ghosts prove-policy prove-restart unit fuzz conform e2e e2e-page e2e-vllm exact templates test chaos mutants soak release promtool lint-packaging bench streams bench-peers profile microbench check vuln generate drawings
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,9 +64,9 @@ prove-restart: build ## restarts under load: ports handed over, two routers behi
 	@scripts/bench-install.sh
 	go test -tags e2e -count=1 -v -run 'UnderLoad' ./e2e
 
-e2e-page: build ## the replay's page in Chromium only; pictures of it are left in .cache/e2e/screens
+e2e-page: build ## the pages in Chromium only; pictures of them are left in .cache/e2e/screens
 	scripts/browser-install.sh
-	go test -tags e2e -count=1 -v -run TheReplaysPage ./e2e
+	go test -tags e2e -count=1 -v -run '[Pp]age|FiveHundred|Playground' ./e2e
 
 e2e-vllm: build ## two real vLLM engines in exact mode: what was predicted is what they report (1 GB the first time, some 10 minutes; VLLM="-seed 7")
 	@scripts/vllm-install.sh
@@ -126,8 +126,12 @@ promtool: ## Prometheus rules and the Grafana dashboard, by promtool and a route
 lint-packaging: ## the image's rules, the binary in an empty root as nobody, the unit file
 	packaging/lint.sh
 
-generate: ## write the generated documents again
+generate: drawings ## write the generated documents again
 	go generate ./...
+
+drawings: ## docs/img, the drawings of docs/CONCEPTS.md
+	@mkdir -p docs/img
+	go run ./scripts/drawings docs/img
 
 vuln: ## known faults in what is linked in and really called, by govulncheck and vuln.go.dev, or the copy at the module proxy (VULNDB=URL or file:// of another)
 	@scripts/vuln.sh $(VULNDB)

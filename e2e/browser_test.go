@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -27,6 +28,7 @@ type browser struct {
 	serial   int
 	said     []string // by pages: errors, and what they wrote to the console
 	loaded   bool     // the page that was last asked for
+	home     string   // what a page may ask for, beside files
 }
 
 type message struct {
@@ -170,10 +172,17 @@ func (b *browser) note(m message) {
 		b.said = append(b.said, fmt.Sprintf("%s %s", m.Method, m.Params))
 	case "Network.requestWillBeSent":
 		var p struct{ Request struct{ URL string } }
-		if json.Unmarshal(m.Params, &p) == nil && !bytes.HasPrefix([]byte(p.Request.URL), []byte("file://")) {
+		if json.Unmarshal(m.Params, &p) == nil && !strings.HasPrefix(p.Request.URL, "file://") && (b.home == "" || !strings.HasPrefix(p.Request.URL, b.home)) {
 			b.said = append(b.said, "asked for "+p.Request.URL)
 		}
 	}
+}
+
+// window makes the window so wide, and the system light or dark.
+func (b *browser) window(width int, scheme string) {
+	b.t.Helper()
+	b.ask("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}, nil)
+	b.ask("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
 }
 
 // show opens a file in a window so wide, light or dark, and returns what the page said.
@@ -183,14 +192,19 @@ func (b *browser) show(file string, width int, scheme string) []string {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.ask("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}, nil)
-	b.ask("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
-	b.said, b.loaded = nil, false
-	b.ask("Page.navigate", map[string]any{"url": "file://" + whole}, nil)
-	if !b.loaded {
-		b.until("loading "+file, func(message) bool { return b.loaded })
-	}
+	b.window(width, scheme)
+	b.visit("file://" + whole)
 	return b.said
+}
+
+// visit opens an address and forgets what was said before.
+func (b *browser) visit(url string) {
+	b.t.Helper()
+	b.said, b.loaded = nil, false
+	b.ask("Page.navigate", map[string]any{"url": url}, nil)
+	if !b.loaded {
+		b.until("loading "+url, func(message) bool { return b.loaded })
+	}
 }
 
 // evaluate runs an expression in the page.
@@ -200,9 +214,12 @@ func (b *browser) evaluate(expression string, into any) {
 		Result           struct{ Value json.RawMessage }
 		ExceptionDetails json.RawMessage
 	}
-	b.ask("Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true}, &r)
+	b.ask("Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true, "awaitPromise": true, "userGesture": true}, &r)
 	if r.ExceptionDetails != nil {
 		b.t.Fatalf("the page threw %s", r.ExceptionDetails)
+	}
+	if into == nil {
+		return
 	}
 	if err := json.Unmarshal(r.Result.Value, into); err != nil {
 		b.t.Fatalf("%v in %s", err, r.Result.Value)

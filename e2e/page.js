@@ -1,5 +1,6 @@
 // What a reader would stumble over, as a list of strings: content wider than the window, small letters, letters that hardly differ from
-// what is behind them, labels in one another's way. A figure or table that scrolls within itself may be wider.
+// what is behind them, labels in one another's way. A figure, a table or a list of links that scrolls within itself may be
+// wider, and what is for screen readers alone may lie outside.
 (() => {
   const faults = new Set();
   const root = document.documentElement;
@@ -40,7 +41,7 @@
     const ratio = contrast(channels(drawing ? style.fill : style.color).rgb, behind(e));
     if (ratio < 4.5) faults.add(`contrast ${ratio.toFixed(2)}: ${text.slice(0, 40)}`);
     const box = e.getBoundingClientRect();
-    if (!e.closest(".wide") && (box.left < -0.5 || box.right > root.clientWidth + 0.5)) faults.add(`beyond the window's edge: ${text.slice(0, 40)}`);
+    if (!e.closest(".wide, nav, .skip, .away") && (box.left < -0.5 || box.right > root.clientWidth + 0.5)) faults.add(`beyond the window's edge: ${text.slice(0, 40)}`);
   }
   for (const drawing of document.querySelectorAll("svg")) {
     const frame = drawing.getBoundingClientRect();

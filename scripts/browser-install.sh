@@ -1,8 +1,26 @@
 #!/usr/bin/env bash
-# Installs the browser that `make e2e` opens the replay's page in: Debian's chromium, of the version in e2e/browser.txt. Debian keeps the
-# newest build of a release only, so when that version has gone from the archive the release's present one is taken, and said so.
+# Installs what `make e2e` opens pages in: Debian's chromium, of the version in e2e/browser.txt, and axe-core, which looks for what keeps people
+# from using a page. Debian keeps the newest build of a release only: when that version has gone from the archive the present one is taken, and
+# said so.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+source scripts/attempt.sh
+
+axe=axe-core@4.14.1
+if [ ! -f .cache/e2e-axe/"$axe" ]; then
+  command -v npm >/dev/null || {
+    echo "browser-install: npm is needed once, to fetch $axe" >&2
+    exit 1
+  }
+  rm -rf .cache/e2e-axe
+  mkdir -p .cache/e2e-axe
+  pack() { npm pack --silent --pack-destination .cache/e2e-axe "$axe" >/dev/null; }
+  attempt "$axe, 3 MB" pack
+  tar -xzf .cache/e2e-axe/*.tgz -C .cache/e2e-axe package/axe.min.js package/LICENSE
+  rm .cache/e2e-axe/*.tgz
+  touch .cache/e2e-axe/"$axe"
+fi
 
 pin=$(cat e2e/browser.txt)
 version() { chromium --version 2>/dev/null | grep -o '[0-9][0-9.]*' | head -n 1; }

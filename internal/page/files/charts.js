@@ -25,7 +25,7 @@ export function chart(o) {
     u?.destroy();
     const axis = {stroke: colour("--soft"), grid: {stroke: colour("--line"), width: 1}, ticks: {stroke: colour("--line"), size: 4}, font: "12px system-ui, sans-serif"};
     u = new uPlot({
-      width: Math.max(plot.clientWidth, 120), height: Math.max(plot.clientHeight, 120), padding: [10, 22, 0, 0], legend: {show: false}, cursor: {sync: {key: "warmpath"}, y: false, points: {size: 7}},
+      width: Math.max(plot.clientWidth, 120), height: Math.max(plot.clientHeight, 120), padding: [10, 30, 0, 0], legend: {show: false}, cursor: {sync: {key: "warmpath"}, y: false, points: {size: 7}},
       scales: {x: {time: true}, y: {range: (_, low, high) => [0, o.top ?? (high > 0 ? high * 1.08 : 1)]}},
       axes: [{...axis, size: 28, values: [[3600, "{HH}:{mm}"], [60, "{HH}:{mm}"], [1, "{HH}:{mm}:{ss}"]]}, {...axis, size: 62, values: (_, marks) => marks.map((v) => o.say(v))}],
       series: [{}, ...o.curves.map((c) => ({label: c.name, stroke: colour(c.colour), width: 1.75, dash: c.dash, spanGaps: false, points: {show: false}, fill: o.filled ? colour(c.colour) + "22" : undefined}))],

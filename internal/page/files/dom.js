@@ -85,7 +85,7 @@ export function facts(...pairs) {
 
 // tile is one headline figure; give(text, note) changes it.
 export function tile(name, title) {
-  const value = el("dd", {}, none), note = el("small");
+  const value = el("dd", {}, none), note = el("dd", {class: "note"});
   const node = el("div", {class: "tile", title}, el("dt", {}, name), value, note);
   return {node, give(text, more = "", kind = "") { set(value, text); set(note, more); value.className = kind; }};
 }

@@ -22,14 +22,14 @@ const columns = [
   {id: "hits", name: "Hit rate", by: (w) => w.hit_rate, say: (w) => percent(w.hit_rate), about: "Prompt tokens of the last half minute that it reports as cached", share: (w) => w.hit_rate, colour: "var(--c2)"},
   {id: "trust", name: "Trust", by: (w) => w.trust, say: (w) => percent(w.trust), about: "Share of what its cache events foretold that came true"},
   {id: "rate", name: "Tokens/s", by: (w) => w.completion_tokens_per_second, say: (w) => count(w.completion_tokens_per_second), about: "Generated, over the last half minute"},
-  {id: "errors", name: "Failing/s", by: (w) => w.failed_per_second, say: (w) => count(w.failed_per_second), about: "Requests that failed there, over the last half minute"},
+  {id: "errors", name: "Fails/s", by: (w) => w.failed_per_second, say: (w) => count(w.failed_per_second), about: "Requests that failed there, over the last half minute"},
 ];
 
 let section, body, rows = new Map(), sort = {by: columns[0], up: true}, filter = "", queue = new Set(), scheduled = false;
 const tiles = {
-  ready: tile("Workers ready"), inflight: tile("Requests in flight"), waiting: tile("Waiting here", "In this router's queue, for room on a worker"),
-  rate: tile("Requests a second"), hits: tile("Hit rate", "Prompt tokens that were cached where they went, of all"), reach: tile("Of the reachable", "Of the cached tokens that any worker had"),
-  ttft: tile("First token, p99"), tokens: tile("Tokens a second"),
+  ready: tile("Workers ready"), inflight: tile("In flight", "Requests inside this router"), waiting: tile("Waiting here", "In this router's queue, for room on a worker"),
+  rate: tile("Requests/s"), hits: tile("Hit rate", "Prompt tokens that were cached where they went, of all"), reach: tile("Of reachable", "Of the cached tokens that any worker had"),
+  ttft: tile("First token, p99"), tokens: tile("Tokens/s"),
 };
 const verdict = el("p", {class: "verdict", "aria-live": "off"});
 
@@ -106,7 +106,7 @@ function work() {
 
 function make(id) {
   const row = {cells: {}};
-  row.node = el("tr", {}, columns.map((c) => {
+  row.node = el("tr", {"data-id": id}, columns.map((c) => {
     let cell;
     if (c.id === "id") {
       row.name = el("button", {type: "button", class: "plain", onclick: () => show(id)}, id);

@@ -23,18 +23,29 @@ function connect() {
   source = new EventSource("events");
   source.addEventListener("snapshot", (e) => apply(JSON.parse(e.data)));
   source.onerror = () => {
-    source.close();
+    source?.close();
     tellLink(last && Date.now() - last > 5000 ? "lost" : "waiting", last ? "the router does not answer; trying again" : "connecting");
     timer = setTimeout(connect, Math.min(500 * 2 ** retry++, 5000));
   };
 }
 
+// rest gives the connection up. Browsers have six to one address: pages in the background, and those that were left and may be come back
+// to, must not hold them.
+function rest() {
+  clearTimeout(timer);
+  source?.close();
+  source = undefined;
+}
+
 export const live = {
   start() {
     connect();
+    addEventListener("pagehide", rest);
+    addEventListener("pageshow", (e) => { if (e.persisted) connect(); });
+    document.addEventListener("visibilitychange", () => document.hidden ? rest() : connect());
     // A connection that is there and says nothing (a router that hangs, a laptop that slept) is told of, and made anew.
     setInterval(() => {
-      if (!last || Date.now() - last < 5000) return;
+      if (!source || !last || Date.now() - last < 5000) return;
       tellLink("lost", "no word for " + Math.round((Date.now() - last) / 1000) + " s");
       if (source?.readyState === EventSource.OPEN && Date.now() - last > 10000) connect();
     }, 1000);

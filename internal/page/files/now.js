@@ -1,5 +1,5 @@
 // Now: times, work and queue over the last minutes or the last day, from the router's own series.
-import {el, put, count, time, percent, toast} from "./dom.js";
+import {el, set, put, count, time, percent} from "./dom.js";
 import {chart} from "./charts.js";
 import {ask, every} from "./ask.js";
 
@@ -29,7 +29,7 @@ function sum(t, ...columns) {
   return t.time.map((_, i) => columns.reduce((all, c) => all + (t.columns[c]?.[i] || 0), 0) / t.step_seconds);
 }
 
-let charts, queues, queueOf = "", chosen = windows[0], quantile = "p99", tick = every(2, load);
+let charts, queues, trouble, queueOf = "", chosen = windows[0], quantile = "p99", tick = every(2, load);
 
 export const now = {
   draw(section) {
@@ -37,7 +37,8 @@ export const now = {
     const part = el("select", {onchange: () => { quantile = part.value; load(); }}, [["p50", "half of them"], ["p90", "nine of ten"], ["p99", "99 of 100"]].map(([v, n]) => el("option", {value: v, selected: v === quantile}, n)));
     charts = plots.map((p) => ({plot: p, chart: chart(p)}));
     queues = el("div", {class: "charts"});
-    put(section, el("div", {class: "bar"}, el("label", {}, "The last", width), el("label", {}, "First token and gaps that held for", part)),
+    trouble = el("p", {class: "bad", role: "status"});
+    put(section, el("div", {class: "bar"}, el("label", {}, "The last", width), el("label", {}, "First token and gaps that held for", part)), trouble,
       el("div", {class: "charts"}, charts.map((c) => c.chart.node)), el("h2", {}, "Queue, by class"), queues);
   },
   shown() { tick.start(); tick.soon(); },
@@ -46,7 +47,8 @@ export const now = {
 
 async function load() {
   let t;
-  try { t = await ask("series?window=" + chosen[0] + "&step=" + chosen[2] + "s"); } catch (e) { toast(e.message); tick.stop(); return; }
+  try { t = await ask("series?window=" + chosen[0] + "&step=" + chosen[2] + "s"); } catch (e) { set(trouble, e.message); return; }
+  set(trouble, "");
   for (const c of charts) c.chart.give(t.time, c.plot.of(t, quantile));
   const classes = Object.keys(t.columns).filter((c) => c.startsWith("queue.")).map((c) => c.slice(6));
   if (classes.join() !== queueOf) {
