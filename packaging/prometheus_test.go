@@ -33,6 +33,30 @@ func TestRulesAndDashboardAskForMetricsThatThereAre(t *testing.T) {
 	}
 }
 
+func TestEachAlertLinksToItsSectionOfTheRunbook(t *testing.T) {
+	rules, err := os.ReadFile("prometheus/warmpath-alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runbook, err := os.ReadFile("../docs/RUNBOOK.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	alerts := regexp.MustCompile(`- alert: `).Split(string(rules), -1)[1:]
+	if len(alerts) < 10 {
+		t.Errorf("%d alerts", len(alerts))
+	}
+	for _, alert := range alerts {
+		name, _, _ := strings.Cut(alert, "\n")
+		if !strings.Contains(alert, `/docs/RUNBOOK.md#`+strings.ToLower(name)+`"`) {
+			t.Errorf("%s has no runbook_url, or another's", name)
+		}
+		if !strings.Contains(string(runbook), "\n### "+name+"\n") {
+			t.Errorf("docs/RUNBOOK.md has no section %s", name)
+		}
+	}
+}
+
 func TestTheDashboardsPanelsLieBesideEachOther(t *testing.T) {
 	text, err := os.ReadFile("grafana/warmpath.json")
 	if err != nil {

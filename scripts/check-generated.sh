@@ -6,6 +6,7 @@ kept=$(mktemp -d)
 trap 'rm -rf "$kept"' EXIT
 cp -R docs "$kept/docs"
 go generate ./...
+go run ./scripts/drawings docs/img
 if ! diff -ru "$kept/docs" docs; then
   echo "check-generated: the documents above were out of date and are written anew: commit them" >&2
   exit 1

@@ -69,7 +69,9 @@ func unknownIn(args []string) string {
 	if strings.Trim(args[0], "abcdefghijklmnopqrstuvwxyz-") != "" { // a file, a service, a placeholder: `warmpath.yaml`, `warmpath COMMAND`
 		return ""
 	}
-	cmd, _, err := rootCommand().Find(args)
+	root := rootCommand()
+	root.InitDefaultHelpCmd()
+	cmd, _, err := root.Find(args)
 	if err != nil || !cmd.HasParent() {
 		return "there is no such command"
 	}
