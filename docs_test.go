@@ -113,3 +113,37 @@ func TestTheIndexOfTheDocumentsNamesEachOfThem(t *testing.T) {
 		}
 	}
 }
+
+var (
+	metricName  = regexp.MustCompile(`\bwarmpath_[a-z0-9_]+\b`)
+	settingName = regexp.MustCompile("`([a-z_]+(?:\\[\\])?(?:\\.[a-z_]+(?:\\[\\])?)+)(?:: [^`]*)?`")
+	suffix      = regexp.MustCompile(`_(bucket|sum|count)$`)
+)
+
+func TestEveryMetricAndSettingInTheDocumentsExists(t *testing.T) {
+	texts := documents(t)
+	settings := map[string]bool{} // the first parts of those of several parts
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)(?:\\[\\])?\\.").FindAllStringSubmatch(texts["docs/CONFIG.md"], -1) {
+		settings[row[1]] = true
+	}
+	for file, text := range texts {
+		if file == "CHANGELOG.md" { // tells of what there was
+			continue
+		}
+		for _, name := range metricName.FindAllString(text, -1) {
+			if !strings.Contains(texts["docs/METRICS.md"], "`"+suffix.ReplaceAllString(name, "")+"`") && !strings.Contains(text, name+"*") && !strings.HasSuffix(name, "_") {
+				t.Errorf("%s names the metric %s, which docs/METRICS.md does not have", file, name)
+			}
+		}
+		for _, found := range settingName.FindAllStringSubmatch(text, -1) {
+			first, _, _ := strings.Cut(found[1], ".")
+			first = strings.TrimSuffix(first, "[]")
+			if file == "docs/ADMIN.md" || strings.HasSuffix(found[1], ".yaml") { // fields of /state that are called like settings; files
+				continue
+			}
+			if settings[first] && !strings.Contains(texts["docs/CONFIG.md"], "`"+found[1]+"`") {
+				t.Errorf("%s names the setting %s, which docs/CONFIG.md does not have", file, found[1])
+			}
+		}
+	}
+}
