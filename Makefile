@@ -25,7 +25,7 @@ ONLY    ?= .
 RECORD  ?=
 
 # Packages whose tests ask no clock and open no socket: they run side by side.
-TIMELESS := ^[^/]*/[^/]*/[^/]*$$|/(mutants|packaging)$$|/internal/(admission|bill|chat|complaint|config|contest|cost|crowd|delta|dialog|exact|fleet|forecast|header|heavy|jinja|joins|jsontext|keep|kvevent|kvindex|line|lineup|llmapi|modelfile|models|pools|prefix|prompt|pyvalue|reckoning|refusal|report|room|roster|sched|spelling|strict|sweep|template|tenant|tokenizer|traces|truth|usher|words)$$
+TIMELESS := ^[^/]*/[^/]*/[^/]*$$|/(mutants|packaging)$$|/internal/(admission|bill|chat|complaint|config|contest|cost|crowd|delta|dialog|digest|exact|fleet|forecast|header|heavy|jinja|joins|jsontext|keep|kvevent|kvindex|line|lineup|llmapi|modelfile|models|pools|prefix|prompt|pyvalue|reckoning|refusal|report|room|roster|sched|spelling|strict|sweep|template|tenant|tokenizer|traces|truth|usher|words)$$
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:

@@ -38,26 +38,45 @@ func TestTheReplaysPageIsReadableInABrowser(t *testing.T) {
 		if out, err := replay.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		for _, width := range []int{400, 1400} {
-			for _, scheme := range []string{"light", "dark"} {
-				said := b.show(page, width, scheme)
-				var seen struct {
-					Width, Texts, Drawings int
-					Dark                   bool
-					Faults                 []string
-				}
-				b.evaluate(pageFaults, &seen)
-				at := fmt.Sprintf("%s at %d px, %s", c.name, width, scheme)
-				b.screenshot(filepath.Join(screens, fmt.Sprintf("%s-%d-%s.png", c.name, width, scheme)))
-				if len(said) > 0 {
-					t.Errorf("%s: the browser said %q", at, said)
-				}
-				if seen.Width != width || seen.Dark != (scheme == "dark") || seen.Texts < 40 || seen.Drawings < c.drawings {
-					t.Errorf("%s: shown %d px wide, dark %v, %d texts, %d drawings", at, seen.Width, seen.Dark, seen.Texts, seen.Drawings)
-				}
-				for _, fault := range seen.Faults {
-					t.Errorf("%s: %s", at, fault)
-				}
+		readable(t, b, c.name, page, c.drawings)
+	}
+}
+
+// The page that report makes of a decision log, opened as the replay's.
+func TestThePageOfADecisionLogIsReadableInABrowser(t *testing.T) {
+	if err := os.MkdirAll(screens, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b := startBrowser(t)
+	page := filepath.Join(screens, "report.html")
+	if out, err := exec.CommandContext(t.Context(), router, "report", "../internal/digest/testdata/day.jsonl", "--quiet", "--out", page).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	readable(t, b, "report", page, 3)
+}
+
+// readable opens a page at two widths, light and dark, and leaves pictures of it.
+func readable(t *testing.T, b *browser, name, page string, drawings int) {
+	t.Helper()
+	for _, width := range []int{400, 1400} {
+		for _, scheme := range []string{"light", "dark"} {
+			said := b.show(page, width, scheme)
+			var seen struct {
+				Width, Texts, Drawings int
+				Dark                   bool
+				Faults                 []string
+			}
+			b.evaluate(pageFaults, &seen)
+			at := fmt.Sprintf("%s at %d px, %s", name, width, scheme)
+			b.screenshot(filepath.Join(screens, fmt.Sprintf("%s-%d-%s.png", name, width, scheme)))
+			if len(said) > 0 {
+				t.Errorf("%s: the browser said %q", at, said)
+			}
+			if seen.Width != width || seen.Dark != (scheme == "dark") || seen.Texts < 40 || seen.Drawings < drawings {
+				t.Errorf("%s: shown %d px wide, dark %v, %d texts, %d drawings", at, seen.Width, seen.Dark, seen.Texts, seen.Drawings)
+			}
+			for _, fault := range seen.Faults {
+				t.Errorf("%s: %s", at, fault)
 			}
 		}
 	}

@@ -70,7 +70,7 @@ and sends each request to the worker where it costs least: its prompt's warm pre
 		SilenceErrors: true,
 	}
 	root.SetVersionTemplate("warmpath {{.Version}}\n")
-	root.AddCommand(serveCommand(), topCommand(), workerCommand(), demoCommand(), replayCommand(), proveCommand(), benchCommand(), benchWorkersCommand(), benchEventsCommand(), benchOpenWorkersCommand(), doctorCommand(), explainCommand(), prefixesCommand(), drainCommand(), undrainCommand(), reloadCommand(), upgradeCommand(), registerCommand(), tokenizeCommand(), tenantCommand(), configCommand(), healthcheckCommand(), versionCommand())
+	root.AddCommand(serveCommand(), topCommand(), workerCommand(), demoCommand(), replayCommand(), reportCommand(), proveCommand(), benchCommand(), benchWorkersCommand(), benchEventsCommand(), benchOpenWorkersCommand(), doctorCommand(), explainCommand(), prefixesCommand(), drainCommand(), undrainCommand(), reloadCommand(), upgradeCommand(), registerCommand(), tokenizeCommand(), tenantCommand(), configCommand(), healthcheckCommand(), versionCommand())
 	root.SetFlagErrorFunc(suggestFlag)
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/warmpath/warmpath/internal/declog"
 	"github.com/warmpath/warmpath/internal/repick"
-	"github.com/warmpath/warmpath/internal/traces"
 )
 
 // picksLeast is the share of choices that must come out the same: a log below it does not say why workers were chosen.
@@ -22,7 +20,7 @@ func replayPicks(files, more []string, skipBad, asJSON bool, stdout io.Writer) e
 	var t repick.Tally
 	bad := 0
 	for _, file := range files {
-		n, err := tallyPicks(&t, file, skipBad)
+		n, err := eachRecord(file, skipBad, t.Add)
 		if err != nil {
 			return err
 		}
@@ -35,29 +33,6 @@ func replayPicks(files, more []string, skipBad, asJSON bool, stdout io.Writer) e
 		return fmt.Errorf("%.3f %% of the choices came out the same, less than %.1f %%", 100*share, 100*picksLeast)
 	}
 	return nil
-}
-
-// tallyPicks reads one file. bad counts lines that were left out.
-func tallyPicks(t *repick.Tally, file string, skipBad bool) (bad int, err error) {
-	in, done, err := traces.OpenFile(file)
-	if err != nil {
-		return 0, err
-	}
-	defer done()
-	var r declog.Record
-	for lines := declog.NewReader(in); ; {
-		err := lines.Next(&r)
-		switch {
-		case err == io.EOF:
-			return bad, nil
-		case skipBad && errors.As(err, new(*declog.LineError)):
-			bad++
-		case err != nil:
-			return bad, fmt.Errorf("%s: %w (--skip-bad leaves such lines out)", file, err)
-		default:
-			t.Add(&r)
-		}
-	}
 }
 
 func printPicks(w io.Writer, t *repick.Tally, bad int, asJSON bool) error {

@@ -49,14 +49,7 @@ func (o *replayOptions) complete(command *cobra.Command) {
 	_ = command.MarkFlagFilename("config", "yaml", "yml")
 	_ = command.MarkFlagFilename(scenarioFlag, "yaml", "yml")
 	_ = command.MarkFlagFilename("profile", "json")
-	_ = command.RegisterFlagCompletionFunc("fleet", func(_ *cobra.Command, _ []string, typed string) (names []string, _ cobra.ShellCompDirective) {
-		before := typed[:strings.LastIndexByte(typed, ',')+1]
-		for name := range cost.Profiles {
-			names = append(names, before+name+":")
-		}
-		slices.Sort(names)
-		return names, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
-	})
+	completeFleet(command)
 	_ = command.RegisterFlagCompletionFunc("share", func(_ *cobra.Command, _ []string, typed string) (all []string, _ cobra.ShellCompDirective) {
 		name, _, _ := strings.Cut(typed, ":")
 		for _, class := range config.Default().Queue.ClassNames() {
@@ -222,4 +215,16 @@ func parseShare(text string, classes []string) (name string, s sim.Share, err er
 // replayQueue is a configured queue as a replay has it.
 func replayQueue(q config.Queue) sim.Queue {
 	return sim.Queue{Options: line.Options{Options: q.Flow(), Heavy: q.HeavyRule(), Hold: q.Hold}, Room: q.Room(), Class: q.Class}
+}
+
+// completeFleet offers the profiles that a fleet may be of.
+func completeFleet(command *cobra.Command) {
+	_ = command.RegisterFlagCompletionFunc("fleet", func(_ *cobra.Command, _ []string, typed string) (names []string, _ cobra.ShellCompDirective) {
+		before := typed[:strings.LastIndexByte(typed, ',')+1]
+		for name := range cost.Profiles {
+			names = append(names, before+name+":")
+		}
+		slices.Sort(names)
+		return names, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+	})
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -9,8 +10,8 @@ import (
 	"github.com/warmpath/warmpath/internal/sweep"
 )
 
-// report writes the page of --out: whole, or not at all.
-func (p *replayPlan) report(rows []*sweep.Row) (err error) {
+// report writes the page of --out.
+func (p *replayPlan) report(rows []*sweep.Row) error {
 	in := report.Input{
 		Title: "Replay of " + filepath.Base(p.trace.Name), Command: p.command, Rows: rows, SLO: p.sweep.Base.SLO, SLOText: p.options.slo,
 		Ours: p.own(),
@@ -22,12 +23,17 @@ func (p *replayPlan) report(rows []*sweep.Row) (err error) {
 			in.Knees = append(in.Knees, report.Knee{Policy: k.policy, Workers: k.workers, Rate: k.String()})
 		}
 	}
-	f, err := os.CreateTemp(filepath.Dir(p.options.out), ".report-*")
+	return writeWhole(p.options.out, func(w io.Writer) error { return report.Write(w, in) })
+}
+
+// writeWhole writes the page of --out: whole, or not at all.
+func writeWhole(out string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(out), ".report-*")
 	if err != nil {
-		return fmt.Errorf("--out %s: %w", p.options.out, err)
+		return fmt.Errorf("--out %s: %w", out, err)
 	}
 	defer os.Remove(f.Name())
-	err = report.Write(f, in)
+	err = write(f)
 	if e := f.Chmod(0o644); err == nil {
 		err = e
 	}
@@ -35,7 +41,7 @@ func (p *replayPlan) report(rows []*sweep.Row) (err error) {
 		err = e
 	}
 	if err == nil {
-		err = os.Rename(f.Name(), p.options.out)
+		err = os.Rename(f.Name(), out)
 	}
 	return err
 }

@@ -17,6 +17,20 @@ import (
 //go:embed page.html
 var page string
 
+// parts are those that pages share: style, chart, legend, table.
+//
+//go:embed parts.html
+var parts string
+
+// execute writes a page.
+func execute(w io.Writer, page string, view any) error {
+	tree, err := template.New("page").Parse(page + parts)
+	if err != nil {
+		return err
+	}
+	return tree.Execute(w, view)
+}
+
 // Input is what a report is made of.
 type Input struct {
 	Title   string
@@ -111,10 +125,6 @@ func colours(in *Input, standings []sweep.Standing) (p palette, legend []key) {
 
 // Write writes the page. Rows are in the order of their points.
 func Write(w io.Writer, in Input) error {
-	tree, err := template.New("page").Parse(page)
-	if err != nil {
-		return err
-	}
 	standings := sweep.Standings(in.Rows)
 	p, legend := colours(&in, standings)
 	v := view{Title: in.Title, Command: in.Command, SLO: in.SLOText, Ours: in.Ours, Savings: in.Savings, Legend: legend}
@@ -144,7 +154,7 @@ func Write(w io.Writer, in Input) error {
 	if n := len(v.Points); n > 1 {
 		v.Headline = overall(&in, standings, n)
 	}
-	return tree.Execute(w, v)
+	return execute(w, page, v)
 }
 
 // overall says what ours made of all points.

@@ -59,27 +59,33 @@ func TestAPageNeedsNothingElseAndItsDrawingsAreWhole(t *testing.T) {
 		in.Title, in.Command, in.Ours, in.SLOText = "Replay of <trace> & more", `warmpath replay 'a b' --rate "1"`, "warm-cost", "ttft=200ms"
 		in.Knees = []Knee{{"warm-cost", 2, "4 or more"}}
 		page := write(t, in)
-		for _, bad := range []string{"<script", "http://", "https://", "@import", "url(", "NaN", "Inf", "<trace>", "ZgotmplZ"} {
-			if strings.Contains(page, bad) {
-				t.Errorf("the page has %q in it", bad)
-			}
-		}
-		all := drawings.FindAllString(page, -1)
-		if len(all) < 5 {
-			t.Errorf("%d drawings", len(all))
-		}
-		for _, svg := range all {
-			d := xml.NewDecoder(strings.NewReader(svg))
-			for {
-				if _, err := d.Token(); err == io.EOF {
-					break
-				} else if err != nil {
-					t.Fatalf("%v in %s", err, svg)
-				}
-			}
-		}
+		wholePage(t, page, 5)
 		if again := write(t, in); again != page {
 			t.Error("the same input gives another page")
+		}
+	}
+}
+
+// wholePage fails the test where a page asks for something else, or has fewer drawings than least, or one that is not whole.
+func wholePage(t *testing.T, page string, least int) {
+	t.Helper()
+	for _, bad := range []string{"<script", "http://", "https://", "@import", "url(", "NaN", "Inf", "<trace>", "ZgotmplZ"} {
+		if strings.Contains(page, bad) {
+			t.Errorf("the page has %q in it", bad)
+		}
+	}
+	all := drawings.FindAllString(page, -1)
+	if len(all) < least {
+		t.Errorf("%d drawings", len(all))
+	}
+	for _, svg := range all {
+		d := xml.NewDecoder(strings.NewReader(svg))
+		for {
+			if _, err := d.Token(); err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatalf("%v in %s", err, svg)
+			}
 		}
 	}
 }
