@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -48,22 +47,29 @@ func talk(conversation, turns int) string {
 	return m.String() + "]}"
 }
 
-// wentTo is which worker got a conversation's turn.
-func wentTo(t *testing.T, rt *testRouter, conversation, turns int, all []*worker) int {
-	t.Helper()
-	before := make([]int, len(all))
-	for i, w := range all {
-		before[i] = w.count()
+// sendTo sends a request while all workers but one are drained.
+func (rt *testRouter) sendTo(at int, all []*worker, body string) {
+	rt.t.Helper()
+	for _, way := range []string{"drain", "undrain"} {
+		for n := range all {
+			if id := fmt.Sprintf("w%d", n+1); n != at {
+				if status := rt.adminCall(http.MethodPost, "/workers/"+id+"/"+way, "", nil); status != http.StatusOK {
+					rt.t.Fatalf("%s of %s: %d", way, id, status)
+				}
+			}
+		}
+		if way == "undrain" {
+			return
+		}
+		if r := rt.post("/v1/chat/completions", body); r.status != http.StatusOK {
+			rt.t.Fatalf("%d %s %v", r.status, r.body, r.err)
+		}
 	}
-	if r := rt.post("/v1/chat/completions", talk(conversation, turns)); r.status != http.StatusOK {
-		t.Fatalf("%d %s %v", r.status, r.body, r.err)
-	}
-	return slices.IndexFunc(all, func(w *worker) bool { return w.count() > before[slices.Index(all, w)] })
 }
 
 func TestConversationsGoOnWhereTheyAreWarmAfterARestartUnlessTheirEngineWasRestartedToo(t *testing.T) {
 	t.Parallel()
-	const conversations = 12
+	const each = 3 // conversations of a worker: as many as its cache is assumed to hold
 	folder := t.TempDir()
 	keep := func(c *config.Config) { c.StateDir = folder }
 	var all []*worker
@@ -76,9 +82,12 @@ func TestConversationsGoOnWhereTheyAreWarmAfterARestartUnlessTheirEngineWasResta
 	for i := range all {
 		rt.awaitTelemetry(fmt.Sprintf("w%d", i+1), "fresh")
 	}
-	home := make([]int, conversations)
-	for i := range home {
-		home[i] = wentTo(t, rt, i, 0, all)
+	var home []int
+	for at := range all {
+		for range each {
+			rt.sendTo(at, all, talk(len(home), 0))
+			home = append(home, at)
+		}
 	}
 	held := rt.state().Workers
 	rt.Close()
