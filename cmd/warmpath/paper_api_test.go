@@ -35,7 +35,10 @@ type apiAnswer struct {
 }
 
 type apiCall struct {
-	Summary   string               `yaml:"summary"`
+	Parameters []struct {
+		Name string `yaml:"name"`
+		In   string `yaml:"in"`
+	} `yaml:"parameters"`
 	Responses map[string]apiAnswer `yaml:"responses"`
 }
 
@@ -163,6 +166,46 @@ func TestTheDescriptionOfTheAPINamesEveryPathAndMethodOfTheAdminPort(t *testing.
 		if !slices.Equal(takes, p.methods()) {
 			t.Errorf("%s takes %v, docs/openapi.yaml says %v", at, takes, p.methods())
 		}
+	}
+}
+
+func TestTheDescriptionOfTheAPIHasTheQueryParametersOfEachPath(t *testing.T) {
+	api := readAPI(t)
+	rt := start(t, nil, newWorker(t, nil))
+	asked := 0
+	for path, p := range api.Paths {
+		for method, call := range map[string]*apiCall{http.MethodGet: p.Get, http.MethodPost: p.Post} {
+			if call == nil || len(p.Servers) > 0 {
+				continue
+			}
+			var want []string
+			for _, parameter := range call.Parameters {
+				if parameter.In == "query" {
+					want = append(want, parameter.Name)
+				}
+			}
+			var refused struct{ Error struct{ Message string } }
+			if len(want) == 0 || strings.HasPrefix(path, "/debug/") || rt.adminCall(method, strings.ReplaceAll(path, "{id}", "x")+"?zzzzzz=1", "{}", &refused) != http.StatusBadRequest {
+				continue
+			}
+			_, names, found := strings.Cut(refused.Error.Message, "unknown query parameter zzzzzz; there are ")
+			if !found {
+				_, names, found = strings.Cut(refused.Error.Message, "unknown query parameter zzzzzz; there is ")
+			}
+			if !found {
+				continue
+			}
+			asked++
+			got := strings.Split(strings.ReplaceAll(names, " and ", ", "), ", ")
+			slices.Sort(got)
+			slices.Sort(want)
+			if !slices.Equal(got, want) {
+				t.Errorf("%s %s takes %v, docs/openapi.yaml says %v", method, path, got, want)
+			}
+		}
+	}
+	if asked < 6 {
+		t.Errorf("only %d paths said what they take", asked)
 	}
 }
 
