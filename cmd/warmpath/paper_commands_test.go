@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/warmpath/warmpath/internal/config"
 )
 
 // commandLine is a line of a document that calls the product, with or without a folder, a prompt or variables before it.
@@ -84,6 +86,30 @@ func unknownIn(args []string) string {
 		}
 	}
 	return ""
+}
+
+func TestEveryConfigurationInTheDocumentsIsGood(t *testing.T) {
+	files, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)```yaml\n(.*?)```")
+	tried := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range block.FindAllSubmatch(text, -1) {
+			if _, err := config.Parse(filepath.Base(file), found[1], func(string) (string, bool) { return "a-value-from-outside-the-file", true }); err != nil {
+				t.Errorf("%v in\n%s", err, found[1])
+			}
+			tried++
+		}
+	}
+	if tried < 5 {
+		t.Errorf("only %d were found", tried)
+	}
 }
 
 func TestACommandThatIsNotThereIsNoticed(t *testing.T) {
