@@ -6,6 +6,7 @@ COMMIT  ?= $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 DATE    ?= $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 DEMO    ?=
+DEMO_REAL ?=
 PROVE   ?=
 TRACES  ?= traces
 BENCH   ?=
@@ -29,7 +30,7 @@ TIMELESS := ^[^/]*/[^/]*/[^/]*$$|/(mutants|packaging)$$|/internal/(admission|bil
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo prove prove-fallback prove-load prove-unlike prove-errors prove-counts prove-queue prove-cost prove-models prove-ghosts prove-policy prove-restart unit fuzz conform e2e e2e-page e2e-vllm exact templates test chaos mutants soak release promtool lint-packaging bench streams bench-peers profile microbench check vuln generate drawings
+.PHONY: help build demo demo-real prove prove-fallback prove-load prove-unlike prove-errors prove-counts prove-queue prove-cost prove-models prove-ghosts prove-policy prove-restart unit fuzz conform e2e e2e-page e2e-vllm exact templates test chaos mutants soak release promtool lint-packaging bench streams bench-peers profile microbench check vuln generate drawings screenshots
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +40,10 @@ build: ## the static binary, bin/warmpath
 
 demo: build ## four policies on an embedded fleet, side by side (DEMO="--keep", DEMO="--json")
 	@bin/warmpath demo $(DEMO)
+
+demo-real: build ## three real llama.cpp servers with a real small model behind the router, and its page: chat, and watch turn 2 hit (160 MB the first time; DEMO_REAL="--once" plays one chat and ends)
+	@scripts/engine-install.sh
+	@go build -o bin/demo-real ./scripts/demo-real && bin/demo-real $(DEMO_REAL)
 
 prove: build ## the product's promises on simulated workers, pass or FAIL each (PROVE="--json"); also prove-fallback, -load, -unlike, -errors, -counts, -queue, -cost, -models, -ghosts
 	@bin/warmpath prove $(PROVE)
@@ -67,6 +72,10 @@ prove-restart: build ## restarts under load: ports handed over, two routers behi
 e2e-page: build ## the pages in Chromium only; pictures of them are left in .cache/e2e/screens
 	scripts/browser-install.sh
 	go test -tags e2e -count=1 -v -run '[Pp]age|FiveHundred|Playground' ./e2e
+
+screenshots: build ## the pictures of the page in docs/img, taken from the real one under load
+	scripts/browser-install.sh
+	go test -tags 'e2e screenshots' -count=1 -v -run ThePicturesOfTheDocuments ./e2e
 
 e2e-vllm: build ## two real vLLM engines in exact mode: what was predicted is what they report (1 GB the first time, some 10 minutes; VLLM="-seed 7")
 	@scripts/vllm-install.sh

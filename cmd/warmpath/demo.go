@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/cost"
 	"github.com/warmpath/warmpath/internal/engine"
 	"github.com/warmpath/warmpath/internal/workload"
@@ -54,7 +55,8 @@ func demoCommand() *cobra.Command {
 		Short: "Compare policies on four simulated workers in this process; needs no GPU and no network",
 		Long: `Plays one seeded workload (chats of many turns with shared system prompts, and a few very long documents) against four
 fresh simulated workers behind the router, under round-robin, least-tokens, session-hash and warm-cost in turn, and prints
-what the clients saw. Everything runs in this process, on loopback, in under two minutes.`,
+what the clients saw. Everything runs in this process, on loopback, in under two minutes. The router's page is there meanwhile: its
+address is printed first.`,
 		Example: `  warmpath demo
   warmpath demo --profile h100-8b --time-scale 1
   warmpath demo --json 2>/dev/null | jq '."warm-cost".ttft_mean_ms'`,
@@ -121,12 +123,17 @@ func runDemo(ctx context.Context, o demoOptions, stdout, stderr io.Writer) error
 
 	var rows []demoRow
 	var last *embeddedFleet
+	page := "" // where it is
 	defer func() { last.close() }()
 	for _, policy := range demoPolicies {
 		last.close()
 		var err error
-		if last, err = startFleet(ctx, alike(demoWorkers, o.engine()), policy, stderr, nil); err != nil {
+		if last, err = o.start(ctx, policy, page, stderr); err != nil {
 			return err
+		}
+		if at := last.router.AdminURL(); at != page {
+			page = at
+			fmt.Fprintf(stderr, "the page: %s/ shows the workers and each decision while it runs\n", page)
 		}
 		row, err := last.play(ctx, o, sessions, newDemoProgress(stderr, policy))
 		if err != nil {
@@ -148,6 +155,18 @@ func runDemo(ctx context.Context, o demoOptions, stdout, stderr io.Writer) error
 		<-ctx.Done()
 	}
 	return nil
+}
+
+// start starts a policy's fleet with its page where that of the one before was, so that whoever looks at it goes on looking.
+func (o demoOptions) start(ctx context.Context, policy, page string, stderr io.Writer) (*embeddedFleet, error) {
+	engines := alike(demoWorkers, o.engine())
+	if address := strings.TrimPrefix(page, "http://"); address != "" {
+		f, err := startFleet(ctx, engines, policy, stderr, func(c *config.Config, _ string) { c.Admin = address })
+		if !errors.Is(err, syscall.EADDRINUSE) { // a connection of this machine may have got the port meanwhile
+			return f, err
+		}
+	}
+	return startFleet(ctx, engines, policy, stderr, nil)
 }
 
 // play runs the chats through the router and reads the workers' own counts afterwards.

@@ -73,7 +73,7 @@ Still serving under %s until Ctrl-C:
 
   curl %s/v1/chat/completions -d '{"model":"%s","max_tokens":20,"messages":[{"role":"user","content":"hello"}]}'
   curl %s/metrics
-  curl %s/state
+  the page: %s/
 `, f.policy, data, demoModel, admin, admin)
 }
 

@@ -36,6 +36,9 @@ func TestTheDemoEndsWithOneObjectKeyedByPolicy(t *testing.T) {
 			t.Errorf("no line about %s in\n%s", policy, stderr.String())
 		}
 	}
+	if n := strings.Count(stderr.String(), "the page: http://127.0.0.1:"); n < 1 || n > 2 {
+		t.Errorf("the page's address is told %d times in\n%s", n, stderr.String())
+	}
 	if !strings.Contains(stderr.String(), "warmpath serve --worker") {
 		t.Error("the demo does not say how to go on")
 	}
