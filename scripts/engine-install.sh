@@ -20,15 +20,7 @@ if installed; then
 fi
 
 source scripts/attempt.sh
-
-bar=on
-[ -t 1 ] || bar=off # a bar that redraws itself makes a log unreadable; pip still names each download and its size
-
-python=${PYTHON:-python3}
-"$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || {
-  echo "engine-install: $python is too old or missing: Python 3.10 or later is needed (set PYTHON to choose one)" >&2
-  exit 1
-}
+source scripts/python.sh
 
 rm -rf "$cache"
 mkdir -p "$cache"

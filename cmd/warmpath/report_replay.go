@@ -54,6 +54,10 @@ func (f *reportFlags) replay(ctx context.Context, r *dayReport, files []string, 
 		return err
 	}
 	first := rows[0].Results[0]
+	if first.Finished == 0 {
+		r.NoReplay = fmt.Sprintf("none of its first %d requests has a prompt that fits on %s", f.requests, lineup.Name(base.Fleet))
+		return nil
+	}
 	w := &digest.WhatIf{Fleet: lineup.Name(base.Fleet), Requests: first.Finished + first.Refused, Own: own}
 	w.Cut = f.requests < r.Requests
 	w.Policies = policiesOf(&r.Digest, rows)

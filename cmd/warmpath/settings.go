@@ -70,5 +70,8 @@ func openDecisions(c config.Config, log *slog.Logger) (*declog.Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the decision log cannot be written (setting decision_log.file): %w", err)
 	}
+	if c.DecisionLog.Text {
+		log.Warn("the decision log has the text of prompts: whoever reads it reads what users wrote (setting decision_log.text)", slog.String("file", c.DecisionLog.File))
+	}
 	return w, nil
 }

@@ -17,7 +17,7 @@ import (
 //go:embed page.html
 var page string
 
-// parts are those that pages share: style, chart, legend, table.
+// parts are those that pages share: head, style, chart, legend, table.
 //
 //go:embed parts.html
 var parts string
