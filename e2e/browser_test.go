@@ -229,8 +229,13 @@ func (b *browser) evaluate(expression string, into any) {
 // screenshot writes the whole page as a picture.
 func (b *browser) screenshot(file string) {
 	b.t.Helper()
+	b.shot(file, true)
+}
+
+func (b *browser) shot(file string, whole bool) {
+	b.t.Helper()
 	var shot struct{ Data string }
-	b.ask("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true}, &shot)
+	b.ask("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": whole}, &shot)
 	picture, err := base64.StdEncoding.DecodeString(shot.Data)
 	if err == nil {
 		err = os.WriteFile(file, picture, 0o644)
