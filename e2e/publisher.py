@@ -22,6 +22,7 @@ if len(sys.argv) > 2:
 else:
     port = pub.bind_to_random_port("tcp://127.0.0.1")
 router = context.socket(zmq.ROUTER)
+router.setsockopt(zmq.SNDHWM, 100_000)  # a ROUTER drops what is beyond it, 1,000 messages otherwise, when its peer is slow for a moment
 replay = router.bind_to_random_port("tcp://127.0.0.1")
 print(port, replay, flush=True)
 

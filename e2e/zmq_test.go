@@ -90,6 +90,7 @@ func TestOurSubscriberAndDealerSpeakWithLibzmq(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
+	defer time.AfterFunc(time.Minute, func() { d.Close() }).Stop() // rather than wait for a message that was lost
 	if err := d.Send(nil, binary.BigEndian.AppendUint64(nil, 1000)); err != nil {
 		t.Fatal(err)
 	}
