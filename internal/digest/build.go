@@ -88,6 +88,7 @@ func (b *Builder) Add(r *declog.Record) {
 	d.add(t)
 	d.Money += r.Money
 	if r.Metered && r.CachedReported {
+		d.CacheReported++
 		b.reported += int64(r.PromptTokens)
 		b.cached += int64(r.CachedTokens)
 		b.reachable += int64(min(max(r.BestMatchedTokens, r.CachedTokens), r.PromptTokens))
@@ -121,7 +122,11 @@ func failed(r *declog.Record) bool { return r.Outcome != "succeeded" && r.Outcom
 
 func tokensOf(r *declog.Record) (t Tokens) {
 	if r.Metered {
-		return Tokens{int64(r.PromptTokens), int64(r.CachedTokens), int64(r.CompletionTokens)}
+		cached := r.CachedTokens
+		if !r.CachedReported {
+			cached = min(r.CachedTokensEst, r.PromptTokens)
+		}
+		return Tokens{int64(r.PromptTokens), int64(cached), int64(r.CompletionTokens)}
 	}
 	if r.StreamedTokenCount == 0 && r.Outcome != "succeeded" { // no engine is known to have computed it
 		return t

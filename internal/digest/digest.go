@@ -28,6 +28,7 @@ type Digest struct {
 	Tokens
 	Money float64 `json:"money,omitempty"`
 
+	CacheReported    int     `json:"cache_reported"`     // answers that told how much was cached
 	HitRate          float64 `json:"hit_rate"`           // cached over prompt tokens, of answers that told both
 	ReachableRate    float64 `json:"reachable_hit_rate"` // the same if each had gone where most of its prompt was held
 	Declined         int     `json:"declined"`           // hits that were given up for a shorter wait

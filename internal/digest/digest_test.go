@@ -116,6 +116,17 @@ func TestPromptsThatBeginAlikeAreOneUser(t *testing.T) {
 	}
 }
 
+func TestWhatAnEngineDoesNotTellIsAsItWasPredicted(t *testing.T) {
+	t.Parallel()
+	d := of([]declog.Record{
+		{Time: noon, Outcome: "succeeded", Metered: true, PromptTokens: 100, CachedTokensEst: 120, CompletionTokens: 7},
+		{Time: noon, Outcome: "succeeded", PromptTokensEst: 50, CachedTokensEst: 20, StreamedTokenCount: 3},
+	})
+	if d.Tokens != (Tokens{150, 120, 10}) || d.HitRate != 0 || d.ReachableRate != 0 {
+		t.Errorf("%+v", d.Tokens)
+	}
+}
+
 func TestWhatWasNeverComputedCountsNoTokens(t *testing.T) {
 	t.Parallel()
 	d := of([]declog.Record{

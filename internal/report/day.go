@@ -65,7 +65,7 @@ func Headlines(d *digest.Digest, w *digest.WhatIf) []string {
 	all := d.Hits[0]
 	lines := []string{fmt.Sprintf("%s in %s: %s prompt tokens, %s of them cached, %s answer tokens; %.2f %% failed.",
 		many(d.Requests, "request"), lasting(d.Seconds), short(d.PromptTokens), short(d.CachedTokens), short(d.AnswerTokens), 100*failedShare(d))}
-	if d.ReachableRate > 0 {
+	if d.CacheReported > 0 {
 		lines = append(lines, fmt.Sprintf("Hit rate %.3f of %.3f that was reachable where prompts went; %s given up, %s tokens computed again for a shorter wait.",
 			d.HitRate, d.ReachableRate, many(d.Declined, "hit"), short(d.DeclinedTokens)))
 	}

@@ -91,8 +91,12 @@ func tails(d *digest.Digest) section {
 // caches is what they saved, and what was given up.
 func caches(d *digest.Digest) section {
 	s := section{Title: "Hits, and hits that were given up"}
-	s.Notes = append(s.Notes, fmt.Sprintf("Of %s prompt tokens %s were cached. Of answers that told how many were, the share is %.3f; had each gone where most of its prompt was held, it would have been %.3f.",
-		short(d.PromptTokens), short(d.CachedTokens), d.HitRate, d.ReachableRate))
+	if d.CacheReported > 0 {
+		s.Notes = append(s.Notes, fmt.Sprintf("Of %s prompt tokens %s were cached. Of answers that told how many were, the share is %.3f; had each gone where most of its prompt was held, it would have been %.3f.",
+			short(d.PromptTokens), short(d.CachedTokens), d.HitRate, d.ReachableRate))
+	} else {
+		s.Notes = append(s.Notes, fmt.Sprintf("Of %s prompt tokens %s were taken to be cached: no answer told how many were (warmpath doctor says which flag of the engine has it told).", short(d.PromptTokens), short(d.CachedTokens)))
+	}
 	s.Notes = append(s.Notes, fmt.Sprintf("%s given up, because the warm worker's wait cost more than the prefill that it saved: %s tokens were computed again.", many(d.Declined, "hit"), short(d.DeclinedTokens)))
 	t := table{Columns: []string{"", "requests", "share", "prompt tokens"}}
 	for _, h := range d.Hits[1:] {
