@@ -43,7 +43,7 @@ demo: build ## four policies on an embedded fleet, side by side (DEMO="--keep", 
 
 demo-real: build ## three real llama.cpp servers with a real small model behind the router, and its page: chat, and watch turn 2 hit (160 MB the first time; DEMO_REAL="--once" plays one chat and ends)
 	@scripts/engine-install.sh
-	@go build -o bin/demo-real ./scripts/demo-real && bin/demo-real $(DEMO_REAL)
+	@CGO_ENABLED=0 go build -trimpath -o bin/demo-real ./scripts/demo-real && bin/demo-real $(DEMO_REAL)
 
 prove: build ## the product's promises on simulated workers, pass or FAIL each (PROVE="--json"); also prove-fallback, -load, -unlike, -errors, -counts, -queue, -cost, -models, -ghosts
 	@bin/warmpath prove $(PROVE)
