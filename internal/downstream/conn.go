@@ -293,46 +293,6 @@ func (c *conn) buffered() []byte {
 	return (*c.held)[c.r:c.w]
 }
 
-// push is one try of a write of what is in out; it never waits.
-func (c *conn) push(fd uintptr) bool {
-	n, err := syscall.Write(int(fd), c.out)
-	if err == nil && n > 0 {
-		c.out = c.out[n:]
-	}
-	return true
-}
-
-// write sends p. Only when the client takes less than all of it at once is there a wait to bound, by the deadline until, or by limit.
-func (c *conn) write(p []byte, until time.Time, limit time.Duration) error {
-	c.out = p
-	var err error
-	if c.within { // the descriptor stays open
-		c.push(uintptr(c.fd))
-	} else {
-		err = c.raw.Write(c.pushFunc)
-	}
-	p, c.out = c.out, nil
-	if err != nil || len(p) == 0 {
-		return err
-	}
-	if until.IsZero() && limit <= 0 {
-		_, err = c.nc.Write(p)
-		return err
-	}
-	defer c.nc.SetWriteDeadline(time.Time{})
-	for n := 1; len(p) > 0 && n > 0; p = p[n:] { // as long as it takes some of it
-		end := until
-		if end.IsZero() {
-			end = time.Now().Add(limit)
-		}
-		c.nc.SetWriteDeadline(end)
-		if n, err = c.nc.Write(p); !errors.Is(err, os.ErrDeadlineExceeded) {
-			return err
-		}
-	}
-	return err
-}
-
 func (c *conn) release() {
 	if c.held != nil {
 		buffers.Put(c.held)

@@ -3,6 +3,7 @@ package socket
 import (
 	"net"
 	"syscall"
+	"unsafe"
 )
 
 // notSentLowat is TCP_NOTSENT_LOWAT (tcp(7)), which package syscall does not name.
@@ -15,4 +16,15 @@ func LimitUnsent(c *net.TCPConn, bytes int) {
 	if raw, err := c.SyscallConn(); err == nil {
 		_ = raw.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, notSentLowat, bytes) })
 	}
+}
+
+// Untaken is how many bytes that were written to a connection its other side has not acknowledged (SIOCOUTQ, tcp(7)). known is false where the
+// system does not tell.
+func Untaken(c syscall.RawConn) (bytes int, known bool) {
+	var n int32
+	err := c.Control(func(fd uintptr) {
+		_, _, failed := syscall.Syscall(syscall.SYS_IOCTL, fd, syscall.TIOCOUTQ, uintptr(unsafe.Pointer(&n)))
+		known = failed == 0
+	})
+	return int(n), known && err == nil
 }

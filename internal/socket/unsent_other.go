@@ -2,7 +2,13 @@
 
 package socket
 
-import "net"
+import (
+	"net"
+	"syscall"
+)
 
 // LimitUnsent is for Linux.
 func LimitUnsent(*net.TCPConn, int) {}
+
+// Untaken is for Linux.
+func Untaken(syscall.RawConn) (bytes int, known bool) { return 0, false }
