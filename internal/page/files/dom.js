@@ -106,11 +106,13 @@ export function toast(text) {
   setTimeout(() => line.remove(), 6000);
 }
 
+let dialogs = 0;
+
 // dialog opens a window above the page. What it returns closes it.
 export function dialog(title, body, options = {}) {
-  const close = () => box.close();
-  const box = el("dialog", {class: options.small ? "small" : null, "aria-labelledby": "dialog-title"},
-    el("div", {class: "head"}, el("h2", {id: "dialog-title"}, title), el("button", {type: "button", class: "small", onclick: close}, "Close")),
+  const close = () => box.close(), id = "dialog-" + ++dialogs;
+  const box = el("dialog", {class: options.small ? "small" : null, "aria-labelledby": id},
+    el("div", {class: "head"}, el("h2", {id}, title), el("button", {type: "button", class: "small", onclick: close}, "Close")),
     el("div", {class: "body"}, body));
   box.addEventListener("close", () => { box.remove(); options.closed?.(); });
   box.addEventListener("click", (e) => { if (e.target === box) close(); });
