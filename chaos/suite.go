@@ -33,6 +33,7 @@ type options struct {
 
 // suite is a run under way.
 type suite struct {
+	turning sync.Mutex // held while the router ends and starts again
 	o       options
 	router  *router
 	workers []*member
@@ -293,6 +294,8 @@ func (s *suite) takeOut(f fault, lasts func()) {
 
 // restart ends the router and starts it again.
 func (s *suite) restart(f fault) {
+	s.turning.Lock() // a router that drains is not killed by the next fault
+	defer s.turning.Unlock()
 	how := syscall.SIGTERM
 	if f.action == crashes {
 		how = syscall.SIGKILL
