@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/checkup"
+	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/page"
 	"github.com/warmpath/warmpath/internal/telemetry"
 )
@@ -96,18 +97,19 @@ func (r *router) check(ctx context.Context, id string) (found checksFound) {
 	o.Telemetry = telemetry.Options{DialTLS: r.safety.certs.DialTLS, Interval: c.Telemetry.Interval, Timeout: c.Telemetry.Timeout}
 	o.InjectUsage, o.Requests = c.InjectUsage, false
 	var workers []checkup.Worker
-	there := r.state().Workers
 	r.changes.Lock()
-	for _, w := range there {
-		at, known := r.configured[w.ID]
-		switch {
-		case !known || id != "" && w.ID != id:
-		case len(workers) == checksMax:
-			found.LeftOut++
-		default:
-			workers = append(workers, checkup.Worker{ID: w.ID, URL: at.URL, Key: r.reached[w.ID].key, Model: at.Model, Ranks: at.Ranks, GPUMetrics: at.GPUMetrics, GPUs: at.GPUList()})
+	r.gate.View(func(v gate.View) { // in the order of /state
+		for _, w := range v.Workers {
+			at, known := r.configured[w.ID]
+			switch {
+			case !known || id != "" && w.ID != id:
+			case len(workers) == checksMax:
+				found.LeftOut++
+			default:
+				workers = append(workers, checkup.Worker{ID: w.ID, URL: at.URL, Key: r.reached[w.ID].key, Model: at.Model, Ranks: at.Ranks, GPUMetrics: at.GPUMetrics, GPUs: at.GPUList()})
+			}
 		}
-	}
+	})
 	r.changes.Unlock()
 	found.Workers = checkup.All(ctx, workers, o)
 	return found

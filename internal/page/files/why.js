@@ -108,7 +108,7 @@ async function cancel(id) {
 }
 
 // open shows one request whole.
-export async function open(id) {
+async function open(id) {
   const body = el("div", {class: "rows spaced"}, el("p", {class: "soft"}, "Looking for it …"));
   dialog(id, body, {closed: () => { if (location.hash.startsWith("#why/")) history.replaceState(null, "", "#why"); }});
   let d;
