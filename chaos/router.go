@@ -265,6 +265,7 @@ type size struct {
 	heap, resident    float64 // bytes; the heap after a collection
 	inFlight, waiting float64 // sums of the metrics
 	events, troubles  float64 // messages of cache events, and what went wrong with them
+	cpu               float64 // seconds of processors so far
 }
 
 func (r *router) size() (s size, err error) {
@@ -278,7 +279,7 @@ func (r *router) size() (s size, err error) {
 	s.at = time.Now()
 	into := map[string]*float64{"go_goroutines": &s.goroutines, "process_open_fds": &s.files, "go_memstats_heap_alloc_bytes": &s.heap, "process_resident_memory_bytes": &s.resident,
 		"warmpath_worker_inflight_requests": &s.inFlight, "warmpath_queue_waiting_requests": &s.waiting,
-		"warmpath_events_messages_total": &s.events, "warmpath_events_troubles_total": &s.troubles}
+		"process_cpu_seconds_total": &s.cpu, "warmpath_events_messages_total": &s.events, "warmpath_events_troubles_total": &s.troubles}
 	for line := range strings.SplitSeq(string(text), "\n") {
 		name, value, _ := strings.Cut(line, " ")
 		if at := strings.LastIndexByte(line, ' '); at > 0 {

@@ -3,17 +3,21 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
 // Of a soak: how long it looks for what the router can do, with how many clients at once, what share of that it then asks for, and from which
 // number on its requests are, so that they are the same whatever was found.
 const (
-	probeTime    = 10 * time.Second
-	probeClients = 96
+	probeTime    = 15 * time.Second
+	probeClients = 256
 	soakShare    = 0.6
 	soakFrom     = 1_000_000
 )
@@ -36,6 +40,7 @@ func (s *suite) soak() error {
 	samples := stop()
 	s.rest()
 	s.judge.sit(true)
+	s.minutes(began, samples)
 	s.flat(samples)
 	fifth := s.o.total / 5
 	first, nf := s.judge.calm(func(at time.Time) bool { return !at.Before(began) && at.Before(began.Add(fifth)) })
@@ -50,7 +55,8 @@ func (s *suite) soak() error {
 // soakSlowerMax is what the end may be of the start's p99.
 const soakSlowerMax = 1.1
 
-// saturation is how many plain requests a second are answered when as many are asked for as can be.
+// saturation is how many requests a second come to their end when as many are asked for as can be: the same mixture as later, but for those whose
+// clients do nothing but wait to be given up.
 func (s *suite) saturation() float64 {
 	var number, done atomic.Int64
 	var all sync.WaitGroup
@@ -60,12 +66,12 @@ func (s *suite) saturation() float64 {
 			for time.Now().Before(until) {
 				n := int(number.Add(1))
 				r := plan(s.o.seed, n, 1)
-				if r.kind != asks {
+				if r.kind == crawls {
 					continue
 				}
 				s.judge.issue(n)
+				done.Add(1)
 				s.clients.do(r, func(res *result) {
-					done.Add(1)
 					s.requests.Add(1)
 					s.judge.end(res)
 				})
@@ -88,9 +94,67 @@ func soakFaults(all []fault) (some []fault) {
 	return some
 }
 
+// sample is the router at a moment, and what else the machine did until then.
+type sample struct {
+	size
+	own, busy float64 // seconds of processors: of the suite itself, and of all that runs here
+}
+
+// measure is a sample of now.
+func (s *suite) measure() (z sample, err error) {
+	if z.size, err = s.router.size(); err != nil {
+		return z, err
+	}
+	var own syscall.Rusage
+	if err = syscall.Getrusage(syscall.RUSAGE_SELF, &own); err != nil {
+		return z, err
+	}
+	z.own = time.Duration(own.Utime.Nano() + own.Stime.Nano()).Seconds()
+	z.busy, err = machineBusy()
+	return z, err
+}
+
+// machineBusy is the seconds that all processors of the machine worked so far, or were taken by other machines on the same hardware (proc_stat(5)).
+func machineBusy() (seconds float64, err error) {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, err
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	for i, field := range strings.Fields(first) {
+		if idle := i == 4 || i == 5; i == 0 || i > 8 || idle {
+			continue
+		}
+		ticks, err := strconv.ParseFloat(field, 64)
+		if err != nil {
+			return 0, fmt.Errorf("/proc/stat: %w", err)
+		}
+		seconds += ticks / 100 // USER_HZ
+	}
+	return seconds, nil
+}
+
+// minutes prints the soak minute by minute: whether something grew, and whether the machine was the router's own meanwhile.
+func (s *suite) minutes(began time.Time, samples []sample) {
+	fmt.Fprintf(s.o.out, "%6s %9s %9s %9s %10s %6s %8s %8s %8s\n", "minute", "requests", "p99", "resident", "goroutines", "files", "router", "suite", "machine")
+	for from := began; len(samples) > 1; from = from.Add(time.Minute) {
+		until := from.Add(time.Minute)
+		n := slices.IndexFunc(samples, func(z sample) bool { return !z.at.Before(until) })
+		if n < 0 {
+			n = len(samples) - 1
+		}
+		a, b := samples[0], samples[max(n, 1)]
+		p99, calm := s.judge.calm(func(at time.Time) bool { return !at.Before(from) && at.Before(until) })
+		cores := func(of func(sample) float64) float64 { return (of(b) - of(a)) / b.at.Sub(a.at).Seconds() }
+		fmt.Fprintf(s.o.out, "%6.0f %9d %9v %6.1f MB %10.0f %6.0f %8.2f %8.2f %8.2f\n", until.Sub(began).Minutes(), calm, p99, b.resident/1e6, b.goroutines, b.files,
+			cores(func(z sample) float64 { return z.cpu }), cores(func(z sample) float64 { return z.own }), cores(func(z sample) float64 { return z.busy }))
+		samples = samples[max(n, 1):]
+	}
+}
+
 // sampling measures the router every so often, until the function that it returns is called.
-func (s *suite) sampling(every time.Duration) (stop func() []size) {
-	var samples []size
+func (s *suite) sampling(every time.Duration) (stop func() []sample) {
+	var samples []sample
 	ended := make(chan struct{})
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -99,7 +163,7 @@ func (s *suite) sampling(every time.Duration) (stop func() []size) {
 		for {
 			select {
 			case <-tick.C:
-				if z, err := s.router.size(); err == nil {
+				if z, err := s.measure(); err == nil {
 					samples = append(samples, z)
 				}
 			case <-ended:
@@ -107,7 +171,7 @@ func (s *suite) sampling(every time.Duration) (stop func() []size) {
 			}
 		}
 	})
-	return func() []size {
+	return func() []sample {
 		close(ended)
 		all.Wait()
 		return samples
@@ -129,7 +193,11 @@ const (
 )
 
 // flat prints how the router grew, and looks for what did not stay as it was.
-func (s *suite) flat(samples []size) {
+func (s *suite) flat(all []sample) {
+	var samples []size
+	for _, z := range all {
+		samples = append(samples, z.size)
+	}
 	samples = samples[len(samples)/soakWarmShare:]
 	if len(samples) < 3*samplesEach {
 		return
