@@ -122,15 +122,13 @@ func (g *ghosts) place() {
 	g.spent.Add(int64(threadTime(g.began) - before))
 }
 
-// judge lowers the sample when placing took more than its share of what the process had of processors since it was judged last: as often as it
-// takes, since half of the blocks are about half of the work.
+// judge has the sample fit what placing may take of what the process had of processors since it was judged last.
 func (g *ghosts) judge(took, process time.Duration) {
 	may := max(time.Duration(ghostShareMax*float64(process)), time.Duration(ghostShareIdleMax*float64(ghostsJudgeEvery)))
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for ; took > may && g.all.Lower(); took /= 2 {
-		g.intake.SetThreshold(g.all.Threshold())
-	}
+	g.all.Judge(time.Now().UnixNano(), took, may)
+	g.intake.SetThreshold(g.all.Threshold())
 }
 
 func (g *ghosts) setWorkers(all []ghost.Worker) {

@@ -34,7 +34,8 @@ type ghostFigures struct {
 
 // ghostsAbout says how the figures came about.
 type ghostsAbout struct {
-	SampleRate   float64  `json:"sample_rate"` // share of blocks that is looked at
+	SampleRate   float64  `json:"sample_rate"`                  // share of blocks that is counted
+	RisingTo     float64  `json:"sample_rate_rising,omitempty"` // that which caches are being warmed for
 	Bytes        int64    `json:"bytes"`
 	BytesMax     int64    `json:"bytes_max"`
 	Dropped      uint64   `json:"dropped_requests"`  // that came faster than they could be placed
@@ -72,7 +73,7 @@ func (r *router) ghostsNow() ([]ghostState, *ghostsAbout) {
 	for rule, name := range ghost.Names {
 		all = append(all, ghostState{name, ruleFigures(&now.Total, ghost.Rule(rule)), ruleFigures(&now.Window, ghost.Rule(rule))})
 	}
-	return all, &ghostsAbout{SampleRate: now.Rate, Bytes: now.Bytes, BytesMax: g.most, Dropped: now.Dropped, Unplaced: now.Unplaced,
+	return all, &ghostsAbout{SampleRate: now.Rate, RisingTo: now.Rising, Bytes: now.Bytes, BytesMax: g.most, Dropped: now.Dropped, Unplaced: now.Unplaced,
 		PlaceSeconds: time.Duration(g.spent.Load()).Seconds(), Assumes: ghostsAssume}
 }
 

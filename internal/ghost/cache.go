@@ -12,6 +12,7 @@ type piece struct {
 // order in the list, its head the newest, so that tails leave before heads and the next piece is mostly found as its neighbour, without
 // hashing. Beside the pieces it is one hash table for all lanes.
 type caches struct {
+	now     uint16 // what is used now was used then, see entry.used
 	lanes   []lane
 	entries []entry // the first one is nobody's
 	unused  int32   // list through older, 0 ends it
@@ -23,12 +24,15 @@ type caches struct {
 type lane struct {
 	newest, oldest   int32
 	tokens, capacity int64
+	stale            int64 // of tokens, those that were not used since ageing began
 }
 
 type entry struct {
 	key          uint64
 	older, newer int32
-	tokens, lane int32
+	tokens       int32
+	lane         uint16
+	used         uint16 // caches.now when it was used last; 0: before ageing began, or nobody counts
 }
 
 // pairBytes is the most that one piece in one cache can cost: its entry, and a table that has just doubled to be three eighths full.
@@ -78,6 +82,7 @@ func (c *caches) use(n int32, chain []piece) (known int) {
 		}
 		next = c.entries[at].older
 		c.move(l, at, last)
+		c.touch(l, at)
 		last = at
 		known++
 	}
@@ -95,6 +100,7 @@ func (c *caches) enter(n int32, l *lane, p piece, last int32) int32 {
 		if at != last {
 			c.move(l, at, last)
 		}
+		c.touch(l, at)
 		return at
 	}
 	for l.tokens+int64(p.tokens) > l.capacity {
@@ -104,11 +110,20 @@ func (c *caches) enter(n int32, l *lane, p piece, last int32) int32 {
 		c.discard(l.oldest)
 	}
 	at := c.take()
-	c.entries[at] = entry{key: p.key, tokens: p.tokens, lane: n}
+	c.entries[at] = entry{key: p.key, tokens: p.tokens, lane: uint16(n), used: c.now}
 	c.link(l, at, last)
 	c.file(at)
 	l.tokens += int64(p.tokens)
 	return at
+}
+
+// touch notes that an entry is used.
+func (c *caches) touch(l *lane, at int32) {
+	e := &c.entries[at]
+	if e.used == 0 && c.now > 0 {
+		l.stale -= int64(e.tokens)
+	}
+	e.used = c.now
 }
 
 // move puts an entry behind last, 0 being the front.
@@ -173,6 +188,9 @@ func (c *caches) discard(at int32) {
 	c.unfile(at)
 	c.unlink(l, at)
 	l.tokens -= int64(e.tokens)
+	if e.used == 0 {
+		l.stale -= int64(e.tokens)
+	}
 	*e = entry{older: c.unused}
 	c.unused = at
 	c.count--
@@ -202,7 +220,7 @@ func (c *caches) find(n int32, key uint64) int32 {
 		if at == 0 {
 			return 0
 		}
-		if e := &c.entries[at]; e.key == key && e.lane == n {
+		if e := &c.entries[at]; e.key == key && e.lane == uint16(n) {
 			return at
 		}
 	}
@@ -223,7 +241,7 @@ func (c *caches) file(at int32) {
 
 func (c *caches) put(at int32) {
 	e := &c.entries[at]
-	i := c.place(e.lane, e.key)
+	i := c.place(int32(e.lane), e.key)
 	for c.table[i] != 0 {
 		i = (i + 1) & (len(c.table) - 1)
 	}
@@ -233,7 +251,7 @@ func (c *caches) put(at int32) {
 // unfile takes an entry out of the table and moves those behind it that would not be found any more (Knuth, volume 3, algorithm R).
 func (c *caches) unfile(at int32) {
 	e, mask := &c.entries[at], len(c.table)-1
-	i := c.place(e.lane, e.key)
+	i := c.place(int32(e.lane), e.key)
 	for c.table[i] != at {
 		i = (i + 1) & mask
 	}
@@ -243,7 +261,7 @@ func (c *caches) unfile(at int32) {
 			break
 		}
 		other := &c.entries[c.table[j]]
-		if home := c.place(other.lane, other.key); (j-home)&mask >= (j-i)&mask {
+		if home := c.place(int32(other.lane), other.key); (j-home)&mask >= (j-i)&mask {
 			c.table[i] = c.table[j]
 			i = j
 		}

@@ -13,7 +13,8 @@
 // the same share. A hit of a block in a cache that puts out what was used least recently depends only on how much was used since, which a
 // sample of blocks measures without bias; a sample of conversations would keep all of a shared prefix or nothing of it. Prompt tokens are
 // counted for all requests and misses estimated from the sample, so that what the sample lacks of hot blocks counts as cached
-// (SHARDS-adj). When memory or time is short the threshold is halved, what is above it leaves the caches, and what was counted stays.
+// (SHARDS-adj). When memory or time is short the threshold is halved, what is above it leaves the caches, and what was counted stays. Where
+// there has been room for long it is doubled again, see rise.
 //
 // The room is pure; Intake alone has a lock, and may be used from any goroutine.
 package ghost
@@ -72,6 +73,7 @@ type Worker struct {
 // Ghosts are all of them. The owner serialises calls.
 type Ghosts struct {
 	threshold uint64
+	rise      rise
 	caches    [rules]*caches
 	workers   []Worker // by slot; ID "" for none
 	idHash    []uint64
@@ -96,14 +98,15 @@ func New(o Options) *Ghosts {
 	if share := max(o.Sample, sampleLeast); share < 1 {
 		g.threshold = uint64(share * (1 << 63) * 2)
 	}
+	g.rise.ceiling, g.rise.wait = g.threshold, calmLeast
 	for i := range g.caches {
 		g.caches[i] = newCaches(o.BytesMax / int64(rules))
 	}
 	return g
 }
 
-// Threshold is that of the sample, for Intake.
-func (g *Ghosts) Threshold() uint64 { return g.threshold }
+// Threshold is for Intake: that of the sample, or of the one that caches are warmed for.
+func (g *Ghosts) Threshold() uint64 { return max(g.threshold, g.rise.to) }
 
 // Rate is the share of blocks that is looked at.
 func (g *Ghosts) Rate() float64 { return rateOf(g.threshold) }
@@ -121,8 +124,13 @@ func (g *Ghosts) Bytes() (sum int64) {
 	return sum
 }
 
-// Lower halves the sample; false when it is as small as it gets.
+// Lower halves what is looked at: it gives up a rise that is under way, else it halves the sample; false when that is as small as it gets.
 func (g *Ghosts) Lower() bool {
+	g.rise.fell = true
+	if g.rise.to != 0 {
+		g.giveUp()
+		return true
+	}
 	if g.Rate()/2 < sampleLeast {
 		return false
 	}
@@ -161,22 +169,22 @@ func (g *Ghosts) SetWorkers(all []Worker) {
 // empty forgets what a slot held in every ghost that places by worker.
 func (g *Ghosts) empty(slot int) {
 	for rule := RoundRobin; rule < Reachable; rule++ {
-		g.caches[rule].forget(int32(slot))
+		g.caches[rule].forget(counted(int32(slot)))
+		g.caches[rule].forget(warming(int32(slot)))
 	}
 	g.turns[slot] = 0
 }
 
 // resize gives each cache the sample's share of its size.
 func (g *Ghosts) resize() {
-	rate, pooled := g.Rate(), map[string]int64{}
+	pooled := map[string]int64{}
 	for slot := range g.workers {
 		w := &g.workers[slot]
-		share := int64(float64(w.KVTokens) * rate)
 		for rule := RoundRobin; rule < Reachable; rule++ {
-			g.caches[rule].open(int32(slot), share)
+			g.open(g.caches[rule], int32(slot), w.KVTokens)
 		}
 		if len(w.Models) > 0 {
-			pooled[w.Models[0]] += share
+			pooled[w.Models[0]] += w.KVTokens
 		}
 	}
 	for slot := range g.workers { // in the order of slots, so that lanes are given out alike each time
@@ -187,10 +195,17 @@ func (g *Ghosts) resize() {
 				g.models[models[0]] = lane
 			}
 			if ok {
-				g.caches[Reachable].open(lane, pooled[models[0]])
+				g.open(g.caches[Reachable], lane, pooled[models[0]])
 			}
 		}
 	}
+}
+
+// open gives a cache of so many tokens its share of what is counted, and of what is warmed beside it.
+func (g *Ghosts) open(c *caches, n int32, kvTokens int64) {
+	rate := g.Rate()
+	c.open(counted(n), int64(float64(kvTokens)*rate))
+	c.open(warming(n), int64(float64(kvTokens)*(rateOf(g.Threshold())-rate)))
 }
 
 // group is a model, and the pool that its requests went to.

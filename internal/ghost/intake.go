@@ -106,6 +106,13 @@ func (in *Intake) Add(q *Request) {
 	}
 }
 
+// Waiting is how many requests wait to be placed, and how many may.
+func (in *Intake) Waiting() (n, most int) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return len(in.filling.records), recordsMax
+}
+
 // number is that of a group in the batch.
 func (in *Intake) number(b *Batch, of group) (n int32, ok bool) {
 	if n, ok = in.numbers[of]; ok || len(b.groups) >= groupsMax {

@@ -23,12 +23,14 @@ func (g *Ghosts) note(r *record, pieces []piece, of group) {
 	}
 	for g.tight(len(pieces)) && g.Lower() {
 	}
+	rest := g.above(r, pieces)
 	pieces, last := g.still(r, pieces)
 	s := g.counts.at(r.end)
 	g.real(r, s, int(slots[0]))
 	for rule := RoundRobin; rule < Reachable; rule++ {
 		slot := g.choose(rule, r, slots)
 		miss := g.enter(g.caches[rule], slot, r, pieces, last)
+		g.warmed(g.caches[rule], slot, rest)
 		s.miss(rule, miss, g.seconds(int(slot), r, miss))
 	}
 	lane, known := int32(0), false
@@ -37,6 +39,7 @@ func (g *Ghosts) note(r *record, pieces []piece, of group) {
 	}
 	if known {
 		miss := g.enter(g.caches[Reachable], lane, r, pieces, last)
+		g.warmed(g.caches[Reachable], lane, rest)
 		s.miss(Reachable, miss, g.seconds(int(slots[0]), r, miss))
 	}
 	g.counts.add(s)
@@ -51,7 +54,7 @@ func (g *Ghosts) tight(more int) bool {
 	return false
 }
 
-// still leaves out what is not in the sample any more since the request was taken in. last says that the last piece of the prompt is there,
+// still leaves out what is not in the sample any more since the request was taken in, or not yet. last says that the last piece of the prompt is there,
 // which is computed whatever is cached.
 func (g *Ghosts) still(r *record, pieces []piece) (kept []piece, last bool) {
 	if r.threshold == g.threshold {
@@ -70,9 +73,9 @@ func (g *Ghosts) still(r *record, pieces []piece) (kept []piece, last bool) {
 }
 
 // enter places a request in a cache, its answer behind it, and estimates how many tokens of its prompt were not there.
-func (g *Ghosts) enter(c *caches, lane int32, r *record, pieces []piece, last bool) (missing float64) {
+func (g *Ghosts) enter(c *caches, n int32, r *record, pieces []piece, last bool) (missing float64) {
 	own := r.own(pieces)
-	known := min(c.use(lane, pieces), own)
+	known := min(c.use(counted(n), pieces), own)
 	if last && known == own {
 		known--
 	}
@@ -81,6 +84,13 @@ func (g *Ghosts) enter(c *caches, lane int32, r *record, pieces []piece, last bo
 		miss += int(p.tokens)
 	}
 	return float64(miss)/g.Rate() + float64(r.tail)
+}
+
+// warmed places in a cache what is not counted as yet.
+func (g *Ghosts) warmed(c *caches, n int32, rest []piece) {
+	if len(rest) > 0 {
+		c.use(warming(n), rest)
+	}
 }
 
 // seconds are what computing so many tokens of the prompt behind the others takes on a worker, beyond what each prefill costs once:

@@ -102,7 +102,8 @@ func (c *counts) add(s *Sums) {
 // Report is how things stand.
 type Report struct {
 	Total, Window     Sums
-	Rate              float64 // share of blocks that is looked at
+	Rate              float64 // share of blocks that is counted
+	Rising            float64 // that which caches are warmed for, before it is counted; 0: none
 	Bytes             int64   // of memory
 	Dropped, Unplaced uint64  // requests that came too fast, or that no worker might have taken
 }
@@ -111,6 +112,9 @@ type Report struct {
 func (g *Ghosts) Report(now int64) Report {
 	g.counts.advance(now / int64(windowStep))
 	r := Report{Total: g.counts.total, Rate: g.Rate(), Bytes: g.Bytes(), Dropped: g.counts.dropped, Unplaced: g.counts.unplaced}
+	if g.rise.to != 0 {
+		r.Rising = rateOf(g.rise.to)
+	}
 	for i := range g.counts.steps {
 		r.Window.add(&g.counts.steps[i])
 	}
