@@ -4,10 +4,15 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/gate"
+	"github.com/warmpath/warmpath/internal/kvevent"
+	"github.com/warmpath/warmpath/internal/kvindex"
 )
 
 // share has n requests begin alike, and returns their system prompt.
@@ -67,5 +72,89 @@ func TestTheTextOfPrefixesIsKeptWhereThatIsSetAlone(t *testing.T) {
 	rt.adminCall(http.MethodGet, "/prefixes", "", &found)
 	if !found.ShowText || len(found.Prefixes) == 0 || found.Prefixes[0].Text != system[:config.ShownTextBytes] {
 		t.Errorf("%+v", found)
+	}
+}
+
+// hottest is what most requests begin with.
+func (rt *testRouter) hottest() prefixRow {
+	rt.t.Helper()
+	var found prefixesFound
+	if status := rt.adminCall(http.MethodGet, "/prefixes?limit=1", "", &found); status != http.StatusOK || len(found.Prefixes) != 1 {
+		rt.t.Fatalf("%d, %+v", status, found)
+	}
+	return found.Prefixes[0]
+}
+
+func TestWhoHoldsAPrefixIsSaidByWorkersWhoseWordComesTrue(t *testing.T) {
+	t.Parallel()
+	w1, w2 := newTeller(t, true), newTeller(t, true)
+	rt := startTold(t, nil, w1, w2)
+	common := long("P")[:1886] // and the 6 bytes before it: 39 blocks and a half
+	told := cached(common, kvevent.Event{})
+	w1.say(told...)
+	rt.heard("w1", w1, kvevent.Exact)
+	rt.heard("w2", w2, kvevent.Exact)
+	ask := func(i int) {
+		t.Helper()
+		if r := rt.post("/v1/chat/completions", asks("m", common+strings.Repeat(string(rune('a'+i)), 400), "")); r.status != http.StatusOK {
+			t.Fatalf("%d %s", r.status, r.body)
+		}
+	}
+	for i := range 10 {
+		ask(i)
+	}
+	if status := rt.adminCall(http.MethodPost, "/workers/w1/drain", "", nil); status != http.StatusOK {
+		t.Fatal(status)
+	}
+	ask(10) // w2 is assumed to have it from now on, and does not say so
+	rt.idle()
+	want := func(why string, told int, holders ...string) {
+		t.Helper()
+		if p := rt.hottest(); !slices.Equal(p.Holders, holders) || p.Copies != len(holders) || p.HoldersTold != told || p.CopyTokens != p.Copies*p.Tokens {
+			t.Errorf("%s: %+v, want %v, %d by their own word", why, p, holders, told)
+		}
+	}
+	want("w1 says it holds it", 1, "w1")
+	w1.say(gone(told[36:], kvindex.GPU)...)
+	rt.heard("w1", w1, kvevent.Exact)
+	want("its end was put out", 0)
+	w2.say(told...)
+	rt.heard("w2", w2, kvevent.Exact)
+	want("w2 says it holds it", 1, "w2")
+	var all []*fleet.Worker
+	rt.gate.View(func(v gate.View) { all = slices.Clone(v.Workers) })
+	for _, w := range all {
+		rt.gate.Doubt(w, true)
+	}
+	want("neither is gone by, and both were sent it", 0, "w1", "w2")
+}
+
+func TestWhoHoldsAPrefixIsWhatEnginesThatReallyCachePublish(t *testing.T) {
+	t.Parallel()
+	engines := []*embedded{startSimulated(t, "127.0.0.1:0", "tcp://127.0.0.1:0", "tcp://127.0.0.1:0"), startSimulated(t, "127.0.0.1:0", "tcp://127.0.0.1:0", "tcp://127.0.0.1:0")}
+	rt := startSimulatedFleet(t, engines...)
+	system := rt.share(12)
+	rt.caughtUp(engines)
+	p := rt.hottest()
+	rows, _ := rt.decided("/v1/chat/completions", fmt.Sprintf(`{"model":"m","messages":[{"role":"system","content":%q},{"role":"user","content":"Anything else?"}]}`, system))
+	for _, row := range rows {
+		if holds := slices.Contains(p.Holders, row.Worker); !row.ByEvents || holds != (row.Matched >= p.Tokens*15/16) {
+			t.Errorf("%s holds the prefix of %d tokens: %v; of it and more it has %d cached", row.Worker, p.Tokens, holds, row.Matched)
+		}
+	}
+	if p.Copies == 0 || p.HoldersTold != p.Copies {
+		t.Errorf("%+v", p)
+	}
+	for i := 0; ; i++ { // until other prompts have put it out everywhere
+		if rt.post("/v1/chat/completions", asks("m", long(fmt.Sprint("other ", i)), `,"max_tokens":1`)); i%10 == 9 {
+			rt.idle()
+			rt.caughtUp(engines)
+			if p = rt.hottest(); p.Copies == 0 {
+				break
+			}
+		}
+		if i > 400 {
+			t.Fatalf("400 other prompts later: %+v", p)
+		}
 	}
 }

@@ -17,8 +17,9 @@ import (
 
 // prefixes are the beginnings that most prompts share, for those who look.
 type prefixes struct {
-	mu    sync.Mutex // guards table; held for one request
-	table *hot.Table
+	mu     sync.Mutex // guards the fields below; held for one request
+	table  *hot.Table
+	tokens []hot.TokenKeys // scratch
 }
 
 func newPrefixes(c config.Dash) *prefixes {
@@ -40,7 +41,15 @@ func (p *prefixes) settled(f *facts.Facts) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	q.Tokens = p.tokens[:0]
+	for i := range f.Known {
+		if f.TokensKnown {
+			q.Tokens = append(q.Tokens, hot.TokenKeys{BlockTokens: f.Known[i].BlockTokens, Keys: f.Known[i].Keys})
+		}
+	}
 	p.table.Note(&q)
+	clear(q.Tokens) // the keys are the request's
+	p.tokens = q.Tokens
 }
 
 // knownBlocks is how many leading blocks of a prompt some worker held before: those that the chosen one did where none held clearly more,
@@ -80,6 +89,7 @@ type prefixRow struct {
 	Copies            int       `json:"copies"`
 	CopyTokens        int       `json:"copy_tokens"` // of KV cache that all copies take
 	Holders           []string  `json:"holders"`
+	HoldersTold       int       `json:"holders_told"` // of these, who said so
 	PrefillSeconds    float64   `json:"prefill_seconds"`
 	EvictionSeconds   float64   `json:"eviction_seconds_per_minute"`
 	First             time.Time `json:"first"`
@@ -109,25 +119,58 @@ func (r *router) prefixesNow(limit int, by hot.Order) prefixesFound {
 	found := prefixesFound{Prefixes: make([]prefixRow, 0, len(top)), ShowText: r.settings().Dash.ShowText}
 	found.Tracked, found.TrackedMax = p.table.Len()
 	p.mu.Unlock()
+	told := r.toldOf(top) // before the gate's lock is taken
 	var slots []int
 	r.gate.View(func(v gate.View) {
 		for i := range top {
 			slots = v.Index.Holders(top[i].Key, slots[:0])
-			found.Prefixes = append(found.Prefixes, prefixOf(&top[i], slots, v))
+			found.Prefixes = append(found.Prefixes, prefixOf(&top[i], prefixHolders{slots, top[i].Leads, told[i]}, v))
 		}
 	})
 	return found
 }
 
+// toldOf is for each prefix, and each end of it by its tokens, which workers said that they hold it.
+func (r *router) toldOf(top []hot.Prefix) [][][]int8 {
+	told := make([][][]int8, len(top))
+	for i := range top {
+		for _, lead := range top[i].Leads {
+			told[i] = append(told[i], r.exact.finder.Holders(top[i].Model, lead.Key, nil))
+		}
+	}
+	return told
+}
+
+// prefixHolders is who has a prefix whole: by what workers were sent, and by what they said themselves.
+type prefixHolders struct {
+	assumed []int // slots
+	leads   []hot.Lead
+	told    [][]int8 // of each lead, by slot
+}
+
+// of says whether a worker has it, and whether it said so itself: what is known completely of its cache and comes true goes before what it is
+// assumed to have, as for a choice.
+func (h *prefixHolders) of(w *fleet.Worker) (has, told bool) {
+	for i, lead := range h.leads {
+		if lead.BlockTokens == w.BlockTokens() && !w.Doubted() && w.Slot < len(h.told[i]) && h.told[i][w.Slot] >= 0 {
+			return h.told[i][w.Slot] > 0, true
+		}
+	}
+	return slices.Contains(h.assumed, w.Slot), false
+}
+
 // prefixOf is a prefix with what it is worth: at the prefill speed of its model's workers, on the mean.
-func prefixOf(p *hot.Prefix, slots []int, v gate.View) prefixRow {
+func prefixOf(p *hot.Prefix, h prefixHolders, v gate.View) prefixRow {
 	row := prefixRow{Key: fmt.Sprintf("%016x", uint64(p.Key)), Model: p.Model, Tokens: p.Tokens, Blocks: p.Blocks, Bytes: p.Bytes, RequestsPerMinute: p.PerMinute, Uncertain: p.Error,
-		Requests: p.Requests, CachedTokens: p.CachedTokens, Copies: len(slots), CopyTokens: len(slots) * p.Tokens, Holders: []string{},
+		Requests: p.Requests, CachedTokens: p.CachedTokens, Holders: []string{},
 		First: time.Unix(0, p.First).UTC(), Last: time.Unix(0, p.Last).UTC(), Text: p.Text}
 	served := 0.0
 	for _, w := range v.Workers {
-		if slices.Contains(slots, w.Slot) {
+		if has, told := h.of(w); has {
 			row.Holders = append(row.Holders, w.ID)
+			if told {
+				row.HoldersTold++
+			}
 		}
 		if serves(w, p.Model) {
 			k := v.Costs.Of(w).Constants()
@@ -135,6 +178,7 @@ func prefixOf(p *hot.Prefix, slots []int, v gate.View) prefixRow {
 			served++
 		}
 	}
+	row.Copies, row.CopyTokens = len(row.Holders), len(row.Holders)*p.Tokens
 	if served > 0 {
 		row.PrefillSeconds /= served
 	}

@@ -147,6 +147,18 @@ func (f *Finder) Find(ctx context.Context, ask render.Ask, d *Found) bool {
 	return true
 }
 
+// Holders says which workers of a model said that they hold a block with everything before it, as kvindex.Index.Holders does. name is one
+// that requests use, and the block's key one of a prompt for that name.
+func (f *Finder) Holders(name string, key prefix.Key, into []int8) []int8 {
+	into = f.o.Index.Holders(key, into)
+	for _, slot := range (*f.models.Load())[name].passed {
+		if slot < len(into) {
+			into[slot] = -1
+		}
+	}
+	return into
+}
+
 // Again looks anew what workers hold: a request that waits must not be placed by what they held when it came.
 func (d *Found) Again() {
 	for i := range d.Known {

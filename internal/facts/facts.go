@@ -28,7 +28,8 @@ type Facts struct {
 	MaxTokens        int // 0 = the client did not say
 	Session          uint64
 	Chain            prefix.Chain
-	Excerpt          []byte // how the prompt begins, where such is to be kept; else nil
+	Known            []sched.Known // of the prompt by its own tokens, where TokensKnown says that these are
+	Excerpt          []byte        // how the prompt begins, where such is to be kept; else nil
 
 	Trace        trace.Context
 	Decision     sched.Decision    // the last one,

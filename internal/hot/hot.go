@@ -32,10 +32,11 @@ type Request struct {
 	Model        string
 	Chain        prefix.Chain
 	PromptTokens int
-	TextBytes    int    // of the whole prompt, in the unit of Chain.Ends
-	Known        int    // leading blocks that some worker held before
-	CachedTokens int    // of the prompt, where it went
-	Text         []byte // of the prompt; kept where TextBytes of Options says so, and never otherwise
+	TextBytes    int         // of the whole prompt, in the unit of Chain.Ends
+	Known        int         // leading blocks that some worker held before
+	CachedTokens int         // of the prompt, where it went
+	Tokens       []TokenKeys // of the prompt by its own tokens; empty: not known
+	Text         []byte      // of the prompt; kept where TextBytes of Options says so, and never otherwise
 }
 
 // Prefix is one of the table.
@@ -52,12 +53,14 @@ type Prefix struct {
 	CachedTokens     float64 // of the prefix, where these requests went: what they did not compute
 	First, Last      int64   // nanoseconds
 	Text             string
+	Leads            []Lead // its end by the tokens of requests that begin so; none: these were not known
 }
 
 type entry struct {
 	Prefix
 	weight, error float64
 	parent        prefix.Key // the next shorter one in the table, when it was seen last; 0 none
+	trails        []trail
 }
 
 // Table is the hottest prefixes.
@@ -71,6 +74,7 @@ type Table struct {
 	second  int64               // since the epoch
 	keys    int                 // of the requests in it
 	every   int                 // one in so many requests is looked at
+	out     uint64              // prefixes that gave way to others
 	counter int
 }
 
@@ -176,6 +180,7 @@ func (t *Table) enter(q *Request, blocks int, weight, many float64) {
 		}
 		out := &t.all[at]
 		least = out.weight
+		t.out++
 		delete(t.at, out.Key)
 		if p := &t.filter[place(out.Key)]; *p < math.MaxUint8 { // one that is full stays so
 			*p--
@@ -204,4 +209,5 @@ func (e *entry) see(q *Request, many float64) {
 	e.Tokens = int(int64(q.PromptTokens) * end / int64(max(q.TextBytes, q.Chain.Bytes(), 1)))
 	e.Bytes, e.Last = int(end), q.At
 	e.CachedTokens += many * float64(min(e.Tokens, q.CachedTokens))
+	e.follow(q)
 }

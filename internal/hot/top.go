@@ -44,7 +44,7 @@ func (t *Table) Top(now int64, n int, by Order) []Prefix {
 			continue
 		}
 		p := e.Prefix
-		p.PerMinute, p.Error = e.weight*perMinute, e.error*perMinute
+		p.PerMinute, p.Error, p.Leads = e.weight*perMinute, e.error*perMinute, e.leads()
 		top = append(top, p)
 	}
 	slices.SortFunc(top, func(a, b Prefix) int {
@@ -64,3 +64,6 @@ func (t *Table) Top(now int64, n int, by Order) []Prefix {
 
 // Len is how many are in the table, and how many may be.
 func (t *Table) Len() (n, most int) { return len(t.all), t.o.Max }
+
+// Out is how many gave way to others.
+func (t *Table) Out() uint64 { return t.out }

@@ -139,9 +139,16 @@ func (s *told) depth(keys []prefix.Key) (depth, fast int32) {
 func (m *model) check() {
 	m.t.Helper()
 	keys := m.path(30)
-	got := m.x.Match(keys, Match{})
+	got, whole := m.x.Match(keys, Match{}), m.x.Holders(keys[len(keys)-1], nil)
 	for slot, s := range m.slots {
 		want, fast := s.depth(keys)
+		all := int8(0)
+		if want < 0 || int(want) == len(keys) {
+			all = int8(min(want, 1))
+		}
+		if whole[slot] > all || m.exact && whole[slot] != all {
+			m.t.Fatalf("slot %d holds %d of %d leading blocks, and of the last one with all before it the index says %d", slot, want, len(keys), whole[slot])
+		}
 		if got.Depth[slot] > want || m.exact && got.Depth[slot] != want {
 			m.t.Fatalf("slot %d holds %d of %d leading blocks, the index says %d", slot, want, len(keys), got.Depth[slot])
 		}

@@ -31,7 +31,7 @@ func (x *exchange) key() error {
 	x.chained()
 	ask := render.Ask{Model: x.want.Model, API: x.api, Req: &x.req, Body: x.text}
 	if find := x.p.hooks.Find; find != nil && len(x.chain.Keys) > 0 && find(x.ctx, ask, &x.known) {
-		x.want.Known, x.want.PromptTokens, x.facts.TokensKnown = x.known.Known, len(x.known.IDs), true
+		x.want.Known, x.want.PromptTokens, x.facts.Known, x.facts.TokensKnown = x.known.Known, len(x.known.IDs), x.known.Known, true
 	} else if !x.req.TokenIDs {
 		x.want.PromptTokens = x.p.gate.Estimate(x.want.Model, x.req.TextBytes)
 	}
