@@ -141,11 +141,33 @@ func (r *router) boundsNow() []ledger.Line {
 		n, most := w.Waiting()
 		l.Set(ledger.DecisionRecords, float64(most), float64(n), w.Stats().Dropped)
 	}
+	l.Set(ledger.DecisionFiles, float64(c.DecisionLog.BytesMax), 0, 0)
+	l.Set(ledger.Inside, float64(data.ConnectionsMax), float64(r.proxy.Running()), 0)
+	r.lookBounds(l)
+	return l.Lines()
+}
+
+// lookBounds enters what is kept for those who look at the router.
+func (r *router) lookBounds(l *ledger.Ledger) {
 	if r.ghosts != nil {
 		g := r.ghosts.report(time.Now())
 		l.Set(ledger.GhostBytes, float64(r.ghosts.most), float64(g.Bytes), 0)
+		waiting, most := r.ghosts.intake.Waiting()
+		l.Set(ledger.GhostRequests, float64(most), float64(waiting), g.Dropped)
 	}
-	return l.Lines()
+	spans, spansMost, crowded := r.tracing.sender.Use()
+	l.Set(ledger.TraceQueue, float64(spansMost), float64(spans), crowded)
+	kept := r.archive.recent.Stats()
+	l.Set(ledger.RecentDecisions, float64(kept.DecisionsMax), float64(kept.Decisions), kept.Forgotten)
+	l.Set(ledger.RecentBytes, float64(kept.BytesMax), float64(kept.Bytes), kept.ForgottenForBytes)
+	steps, stepsMost := r.archive.series.Use()
+	l.Set(ledger.Series, float64(stepsMost), float64(steps), 0)
+	listening, listenersMost, refused := r.archive.feed.Use()
+	l.Set(ledger.Listeners, float64(listenersMost), float64(listening), refused)
+	r.prefixes.mu.Lock()
+	defer r.prefixes.mu.Unlock()
+	tracked, trackedMost := r.prefixes.table.Len()
+	l.Set(ledger.Prefixes, float64(trackedMost), float64(tracked), r.prefixes.table.Out())
 }
 
 // indexBounds enters what is known of workers and their caches, and returns how many workers there are.

@@ -47,6 +47,7 @@ type Hub struct {
 	mu        sync.Mutex
 	listeners map[*Listener]bool
 	closed    bool
+	refused   uint64 // who came when there were as many as there may be
 	sequence  uint64
 	rows      map[string][]byte // as they were told last
 }
@@ -69,6 +70,7 @@ func (h *Hub) Listen() (*Listener, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.listeners) >= h.max || h.closed {
+		h.refused++
 		return nil, &FullError{h.max}
 	}
 	l := &Listener{hub: h, events: make(chan []byte, buffered), whole: true}
@@ -86,6 +88,13 @@ func (h *Hub) Wanted() <-chan struct{} { return h.wanted }
 
 // Listening is how many listen; it takes no lock.
 func (h *Hub) Listening() int { return int(h.listening.Load()) }
+
+// Use is how many listen, how many may, and how many were turned away.
+func (h *Hub) Use() (listening, most int, refused uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.listeners), h.max, h.refused
+}
 
 // Events are what the listener is told, each a whole server-sent event. The channel is closed when the hub is, or Close was called.
 func (l *Listener) Events() <-chan []byte { return l.events }

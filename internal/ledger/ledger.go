@@ -50,7 +50,16 @@ const (
 	WorkerLabels    = "worker_labels"
 	LogLines        = "log_lines"
 	DecisionRecords = "decision_records"
+	DecisionFiles   = "decision_log_bytes"
 	GhostBytes      = "ghost_bytes"
+	GhostRequests   = "ghost_requests"
+	Inside          = "requests_inside"
+	RecentDecisions = "recent_decisions"
+	RecentBytes     = "recent_decision_bytes"
+	Series          = "series_steps"
+	Prefixes        = "prefixes_tracked"
+	Listeners       = "event_listeners"
+	TraceQueue      = "trace_requests"
 )
 
 // Book is every bound, in the order of the page.
@@ -90,7 +99,16 @@ var Book = []Entry{
 	{WorkerLabels, "values", "workers with series of their own", "1024", "", "counted under `other`", false},
 	{LogLines, "lines", "lines a minute of one message in the log", "60", "log_lines_max", "left out; one line tells how many", true},
 	{DecisionRecords, "records", "records that wait to be written to the decision log", "4096", "", "dropped", false},
+	{DecisionFiles, "bytes", "a file of the decision log, beside which four full ones are kept", "256MiB", "decision_log.bytes_max, decision_log.files_max", "the file is put aside, and the oldest removed", true},
+	{TraceQueue, "requests", "traced requests whose spans wait to be sent to the collector", "1024", "", "their spans are dropped, and counted in `warmpath_trace_spans_total`", false},
 	{GhostBytes, "bytes", "assumed caches of the rules that the fleet is compared with", "32MiB", "ghosts.bytes_max", "a smaller sample of blocks is looked at", false},
+	{GhostRequests, "requests", "requests that wait to be placed by these rules", "8192", "", "they are left out of all figures of ghosts, the fleet's included", false},
+	{Inside, "requests", "requests that are inside, as `/requests` lists them; a connection has one at a time", "as many as connections", "connections_max, ulimit -n", "see `connections`", false},
+	{RecentDecisions, "decisions", "decisions that `/decisions` tells of", "2000", "dash.decisions_max", "the oldest is forgotten", false},
+	{RecentBytes, "bytes", "their memory", "16MiB", "dash.decisions_bytes_max", "the oldest are forgotten, and fewer are kept", false},
+	{Series, "steps", "steps of `/series`: of a second for 15 minutes, of 10 seconds for 2 hours, of a minute for a day", "3063", "", "the oldest gives its place to the newest", false},
+	{Prefixes, "prefixes", "prefixes that many requests share", "1024", "", "the one that counts least gives its place to the new one", false},
+	{Listeners, "listeners", "who follows `/events`", "16", "dash.listeners_max", "503 with `Retry-After`; who reads too slowly loses snapshots", false},
 }
 
 // Line is one bound as it stands.

@@ -72,7 +72,7 @@ type Exporter struct {
 	mu     sync.RWMutex // held for reading by senders, so that Close closes the queue behind the last of them
 	closed bool
 
-	sent, dropped, failed atomic.Uint64
+	sent, dropped, failed, crowded atomic.Uint64
 }
 
 // New makes an exporter and starts its goroutine. A collector that is not there is no error: it may come later.
@@ -156,6 +156,15 @@ func (x *Exporter) Settled(f *facts.Facts) {
 		}
 	}
 	x.dropped.Add(uint64(len(spans)))
+	x.crowded.Add(1)
+}
+
+// Use is how many requests' spans wait to be sent, how many may, and how many requests' found no room.
+func (x *Exporter) Use() (waiting, most int, refused uint64) {
+	if x == nil {
+		return 0, tracesMax, 0
+	}
+	return len(x.queue), tracesMax, x.crowded.Load()
 }
 
 // Stats may be asked at any time.

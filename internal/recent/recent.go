@@ -38,6 +38,7 @@ type Log struct {
 	last  uint64  // number of the newest,
 	first uint64  // and of the oldest that is kept
 	bytes int64
+	large uint64 // that were forgotten for their bytes
 }
 
 // New makes an empty log.
@@ -65,6 +66,7 @@ func (l *Log) Add(r *declog.Record) {
 	l.bytes += e.Bytes()
 	for l.bytes > l.o.BytesMax && l.first < l.last {
 		l.forget(true)
+		l.large++
 	}
 }
 
@@ -153,11 +155,14 @@ type Stats struct {
 	Decisions, DecisionsMax int
 	Bytes, BytesMax         int64
 	Last                    uint64 // number of the newest; 0: there was none
+	Forgotten               uint64 // because there were as many as there may be,
+	ForgottenForBytes       uint64 // and because of their bytes
 }
 
 // Stats may be asked at any time.
 func (l *Log) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Stats{Decisions: int(l.last - l.first + 1), DecisionsMax: len(l.ring), Bytes: l.bytes, BytesMax: l.o.BytesMax, Last: l.last}
+	return Stats{Decisions: int(l.last - l.first + 1), DecisionsMax: len(l.ring), Bytes: l.bytes, BytesMax: l.o.BytesMax, Last: l.last,
+		Forgotten: l.first - 1 - l.large, ForgottenForBytes: l.large}
 }
