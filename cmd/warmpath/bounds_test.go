@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/http"
 	"reflect"
 	"strings"
 	"testing"
@@ -65,5 +66,36 @@ func TestEverySettingThatIsABoundStandsInTheTableOfBounds(t *testing.T) {
 		if !settings[setting] {
 			t.Errorf("there is no setting %q, which is said to be no bound", setting)
 		}
+	}
+}
+
+func TestWhatIsKeptForThoseWhoLookIsHeldToItsBounds(t *testing.T) {
+	t.Parallel()
+	rt := start(t, func(c *config.Config) { c.Dash.ListenersMax, c.Dash.DecisionsMax = 1, 2 }, newWorker(t, nil))
+	for i := range 3 {
+		rt.post("/v1/chat/completions", chat(strings.Repeat("x", 100*i), false))
+	}
+	rt.idle()
+	first, err := rt.http.Get(rt.AdminURL() + "/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Body.Close()
+	if r := read(rt.http.Get(rt.AdminURL() + "/events")); r.status != http.StatusServiceUnavailable {
+		t.Errorf("a second one who listens is answered %d", r.status)
+	}
+	for name, want := range map[string]ledger.Line{
+		ledger.Listeners:       {Limit: 1, Used: 1, Refused: 1},
+		ledger.RecentDecisions: {Limit: 2, Used: 2, Refused: 1},
+		ledger.Prefixes:        {Limit: 1024, Used: 1},
+		ledger.TraceQueue:      {Limit: 1024},
+		ledger.GhostRequests:   {Limit: 8192},
+	} {
+		if b := rt.bound(name); b.Limit != want.Limit || b.Used > want.Limit || name != ledger.GhostRequests && b.Used != want.Used || b.Refused != want.Refused {
+			t.Errorf("%+v, want %+v", b, want)
+		}
+	}
+	if b := rt.bound(ledger.RecentBytes); b.Used <= 0 || b.Used > b.Limit {
+		t.Errorf("%+v", b)
 	}
 }
