@@ -140,6 +140,7 @@ type routerState struct {
 	Pools       []poolState     `json:"pools,omitempty"`
 	Virtual     []virtualState  `json:"virtual_models,omitempty"`
 	Forecasts   []forecastState `json:"forecasts"`
+	Regret      regretState     `json:"regret"`
 	Ghosts      []ghostState    `json:"ghosts,omitempty"`
 	GhostsAbout *ghostsAbout    `json:"ghosts_about,omitempty"`
 	Sources     []sourceState   `json:"discovery"`
@@ -208,6 +209,7 @@ func (r *router) state() routerState {
 	s.EventIndex, s.Models = r.exact.events(), r.exact.render.States()
 	modes := r.exact.modes(s.Models)
 	s.Queue, s.Pools, s.Virtual, s.Forecasts = r.queueNow(), r.poolsNow(), r.virtualsNow(), r.forecastsNow()
+	s.Regret = r.regretsNow()
 	s.Tenants, s.TenantsMore = r.tenantsNow()
 	s.Ghosts, s.GhostsAbout = r.ghostsNow()
 	standings := r.members.standings()

@@ -20,7 +20,7 @@ func TestThePageOfTheAdminPortNamesEveryFieldAndState(t *testing.T) {
 	}
 	for _, kind := range []any{workerState{}, outState{}, faultState{}, routerState{}, indexState{}, logState{}, eventState{}, modeState{}, truthState{}, lostState{}, queueState{}, queueClassState{}, queueLineState{}, tenantState{}, sched.Decision{}, sched.Row{},
 		explanation{}, explainedPrompt{}, explainedAnswer{}, explainedCost{}, explainedQueue{}, explainedRow{}, explainedEnd{},
-		decisionsFound{}, decisionRow{}, decisionFound{}, timeline{}, compared{}, prediction{}, requestsInside{}, requestRow{}, eventHead{}, eventQueue{}, eventQueueClass{}, eventRow{}, ghostState{}, ghostFigures{}, ghostsAbout{}, prefixesFound{}, prefixRow{}} {
+		decisionsFound{}, decisionRow{}, decisionFound{}, timeline{}, compared{}, prediction{}, requestsInside{}, requestRow{}, eventHead{}, eventQueue{}, eventQueueClass{}, eventRow{}, regretState{}, ghostState{}, ghostFigures{}, ghostsAbout{}, prefixesFound{}, prefixRow{}} {
 		of := reflect.TypeOf(kind)
 		for i := range of.NumField() {
 			name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")

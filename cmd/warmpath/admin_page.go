@@ -112,5 +112,6 @@ func (r *router) check(ctx context.Context, id string) (found checksFound) {
 	})
 	r.changes.Unlock()
 	found.Workers = checkup.All(ctx, workers, o)
+	r.addEvents(found.Workers)
 	return found
 }

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/kvevent"
@@ -245,5 +247,40 @@ func TestIDX_03_WhereCachesAreAssumedNobodyInheritsARemovedWorkers(t *testing.T)
 		if matched, _ := rt.matched(path, chat(long("P"), false)); matched[id] != 0 {
 			t.Errorf("%s matches %v before it was sent anything", id, matched)
 		}
+	}
+}
+
+func TestHowLateEventsComeIsToldOfEachWorkerWhoseEventsSayWhenTheyWereMade(t *testing.T) {
+	t.Parallel()
+	const off = -2 * time.Hour // the first engine's clock
+	w1, w2 := newTeller(t, true), newTeller(t, true)
+	rt := startTold(t, nil, w1, w2)
+	sayAt := func(made time.Time) {
+		w1.sayRaw(true, kvevent.AppendBatch(nil, float64(made.UnixNano())/1e9, 0, cached(long("P"), kvevent.Event{})))
+		rt.heard("w1", w1, kvevent.Exact)
+	}
+	for range 10 {
+		sayAt(time.Now().Add(off))
+		w2.say(cached(long("P"), kvevent.Event{})...)
+	}
+	rt.heard("w2", w2, kvevent.Exact)
+	page := read(rt.http.Get(rt.AdminURL() + "/metrics")).body
+	if !strings.Contains(page, `warmpath_events_lag_seconds{worker="w1"}`) || strings.Contains(page, `warmpath_events_lag_seconds{worker="w2"}`) {
+		t.Error("a lag is missing, or is told of events without a time")
+	}
+	if s := rt.worker("w1").Cache; s.LagSeconds == nil || *s.LagSeconds > 60 || s.OffsetSeconds == nil || *s.OffsetSeconds < -off.Seconds() {
+		t.Errorf("%+v", s)
+	}
+	sayAt(time.Now().Add(off - 5*time.Minute))
+	if lag := rt.metric("warmpath_events_lag_seconds", `worker="w1"`); lag < 240 {
+		t.Errorf("five minutes late: %v s", lag)
+	}
+	if s := rt.worker("w1").Cache; !strings.Contains(s.Why, "late in the last minute") || s.Mode != "engine-side" {
+		t.Errorf("%+v", s)
+	}
+	var found checksFound
+	rt.adminCall(http.MethodGet, "/checks?worker=w1", "", &found)
+	if text := fmt.Sprint(found); !strings.Contains(text, "cache events partly") || !strings.Contains(text, "late in the last minute") {
+		t.Error(text)
 	}
 }

@@ -139,6 +139,9 @@ func eventsCheck(feeds []kvfeed.Status, r *checkup.Report, looked bool) checkup.
 				c.Found += ", replayed at " + f.Source.Replay
 			}
 		}
+		if late := lateEvents(&f); late != "" && f.Error == "" {
+			c.Level, c.Without, c.Gain = checkup.Partly, late, lateGain
+		}
 	}
 	return c
 }

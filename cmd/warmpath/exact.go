@@ -277,6 +277,11 @@ type modeState struct {
 	Source string `json:"source,omitempty"` // where they come from
 	Error  string `json:"error,omitempty"`  // why none come
 
+	// By how much they came late in the last minute, the latest of them, and the least delay that this is told from, the difference of the
+	// clocks included; nil: they tell no time, or none came.
+	LagSeconds    *float64 `json:"events_lag_seconds,omitempty"`
+	OffsetSeconds *float64 `json:"events_offset_seconds,omitempty"`
+
 	Truth *truthState `json:"truth,omitempty"` // nil: it has reported nothing yet
 }
 
@@ -317,6 +322,7 @@ func (m *exactMode) modes(models []render.State) map[string]modeState {
 		default:
 			s.Mode = modeExact
 		}
+		s.lags(&feed)
 		all[id] = s
 	}
 	for _, t := range m.book.All() {

@@ -68,7 +68,8 @@ func (v exactView) of(w *metrics.WorkerState, slot int) {
 	if f, ok := v.feeds[w.ID]; ok {
 		w.Events = &metrics.EventsState{State: string(f.State), Held: int64(v.held[slot]),
 			Applied: f.Messages, Replayed: f.Replayed, Repeated: f.Repeats, Undecodable: f.Undecodable, Stored: f.Stored, Removed: f.Removed,
-			Gaps: f.Gaps, Restarts: f.Restarts, Forgotten: f.Forgotten, Silences: f.Silences, Contradicts: f.Malformed}
+			Gaps: f.Gaps, Restarts: f.Restarts, Forgotten: f.Forgotten, Silences: f.Silences, Contradicts: f.Malformed,
+			HasLag: f.Stamped, LagSeconds: f.Lag.Seconds()}
 	}
 	if t, ok := v.truth[w.ID]; ok {
 		w.Truth = &metrics.TruthState{Requests: t.Requests, Right: t.Right, PredictedTokens: t.PredictedTokens, ReportedTokens: t.ReportedTokens,

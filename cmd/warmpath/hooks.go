@@ -73,6 +73,7 @@ func (r *router) settled(f *facts.Facts) {
 			lat.E2E.ObserveTraced(f.Ended.Sub(f.Started), sampled)
 		}
 	}
+	r.regretted(f)
 	r.ghosts.settled(f)
 	r.prefixes.settled(f)
 	r.archive.settled(f, r.decisions.Load())
@@ -150,6 +151,7 @@ func (r *router) collect(s *metrics.State) {
 	r.collectReloads(&s.Reload)
 	r.collectChoices(s)
 	r.collectForecasts(s)
+	r.collectRegrets(s)
 	r.collectGhosts(s)
 	r.collectPrefixes(s)
 	r.collectSources(s)

@@ -8,6 +8,7 @@ import (
 	"github.com/warmpath/warmpath/internal/facts"
 	"github.com/warmpath/warmpath/internal/line"
 	"github.com/warmpath/warmpath/internal/metrics"
+	"github.com/warmpath/warmpath/internal/outcome"
 	"github.com/warmpath/warmpath/internal/tenant"
 )
 
@@ -121,7 +122,16 @@ func (r *router) collectQueue(s *metrics.State) {
 
 // waited counts how long a request waited for room: also one that did in vain, but not one that might not.
 func (r *router) waited(f *facts.Facts) {
-	if f.Class != "" && (f.Tries > 0 || f.Waited > 0) {
-		r.metrics.Waited(f.Class).Observe(f.Waited)
+	if f.Class == "" || f.Tries == 0 && f.Waited == 0 {
+		return
 	}
+	result := "placed"
+	switch {
+	case f.Tries > 0:
+	case f.Outcome == outcome.Cancelled:
+		result = "left"
+	default:
+		result = "timed_out"
+	}
+	r.metrics.Waited(f.Class, result).Observe(f.Waited)
 }

@@ -62,6 +62,7 @@ type router struct {
 	leaving   atomic.Bool                   // /readyz fails, and requests are still taken
 	archive   *archive
 	tracing   tracing
+	regrets   regrets
 	ghosts    *ghosts // nil: there are none
 	prefixes  *prefixes
 	saved     atomic.Int64 // when what was learned was written last, in Unix seconds

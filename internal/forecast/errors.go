@@ -63,7 +63,7 @@ func (b *Book) Learn(f *Forecast, l *sched.Lesson, c *sched.Course) {
 	if l.Generated > 0 && f.asking.Answers > 0 {
 		e.Output(f, l.Generated)
 		if b.outputs != nil {
-			b.outputs.LearnShaped(f.asking, max(1, l.Generated/(f.asking.Answers*f.prompts)))
+			b.outputs.LearnShaped(f.asking, max(1, l.Generated/f.Sequences()))
 		}
 	}
 	if took, alone := c.Prefill(); alone {

@@ -29,6 +29,9 @@ type Forecast struct {
 	prompts int
 }
 
+// Sequences is how many answers its engine generates: to each of its prompts, however many were asked for.
+func (f *Forecast) Sequences() int { return f.prompts * f.asking.Answers }
+
 // Prefill is the engine's time for the prompt, as its worker's speed is known, and what of it the cache spared: all that a prompt without a cached
 // token would take is the sum. Where the engine told its cached tokens, reported of promptTokens, and not what was expected, the time is shared out by them.
 func (f *Forecast) Prefill(told bool, reported, promptTokens int) (doneSeconds, avoidedSeconds float64) {

@@ -356,6 +356,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(pack(nil, pairs{"events", list{}, "attn_dp_rank", 1}))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		defer leash.Hold(t, len(payload))()
+		stampedByAClock(t, payload)
 		var d Decoder
 		b, err := d.Decode(payload)
 		if err != nil {

@@ -11,5 +11,5 @@
 //		ask = t.ReplayEnded(true)
 //	}
 //
-// The room is pure; kvfeed brings the messages.
+// Stamp and Lag tell how late messages come. The room is pure; kvfeed brings the messages.
 package kvevent

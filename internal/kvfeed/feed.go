@@ -33,6 +33,7 @@ type feed struct {
 	err      error
 	state    kvevent.State
 	expected time.Time // since when events are overdue, zero: they are not
+	lag      kvevent.Lag
 }
 
 type ask struct {
@@ -64,6 +65,7 @@ func (f *feed) status() Status {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := Status{ID: f.target.ID, Source: f.source, TrackerStats: f.tracker.Stats()}
+	s.Lag, s.ClockOffset, s.Stamped = f.lag.Most(time.Now())
 	if f.err != nil {
 		s.Error = f.err.Error()
 	}
@@ -238,6 +240,7 @@ func (f *feed) read(ctx context.Context, c *zmtp.Conn) error {
 	f.failed(nil)
 	f.mu.Lock()
 	f.epoch++
+	f.lag = kvevent.Lag{} // another engine may have another clock
 	f.mu.Unlock()
 	f.tell((*kvevent.Tracker).Connected)
 	var frames [][]byte
@@ -250,8 +253,13 @@ func (f *feed) read(ctx context.Context, c *zmtp.Conn) error {
 		if err != nil {
 			return err
 		}
+		came := time.Now()
+		made, stamped := kvevent.Stamp(payload)
 		f.tell(func(t *kvevent.Tracker) kvevent.Ask {
 			f.expected = time.Time{}
+			if stamped {
+				f.lag.Note(came, made)
+			}
 			return t.Live(seq, payload)
 		})
 	}

@@ -98,6 +98,10 @@ type Status struct {
 	Source Source
 	Error  string // why nothing comes at present; "" when it does
 	kvevent.TrackerStats
+	// Stamped says that events carry the engine's time, and came in the last minute: by how much the latest of these was late, and the least
+	// delay that this is told from, the difference of the clocks included; see kvevent.Lag.
+	Stamped          bool
+	Lag, ClockOffset time.Duration
 }
 
 // Manager follows workers. Its methods may be called from any goroutine.

@@ -51,6 +51,7 @@ var (
 	lossCauses    = []string{"not_there", "untold", "mis_keyed", "mis_routed"}
 
 	queueEnds    = []string{"passed", "placed", "left", "timed_out"}
+	waitEnds     = []string{"placed", "left", "timed_out"}
 	refusals     = []string{"queue_full", "tenant_share", "shed", "deadline"}
 	tenantLimits = []string{"in_flight", "requests_per_minute", "tokens_per_minute", "spend_per_day"}
 )
@@ -155,6 +156,8 @@ var catalogue = []family{
 		help: "What went wrong with a worker's events. kind: gap (messages were missing), restart (the engine began anew), forgotten (all that was known was given up), silence (events stopped though requests were computed), malformed (an event that contradicts itself)."},
 	{name: "warmpath_events_worker_blocks", kind: kindGauge, unit: "blocks", labels: []string{"worker"},
 		help: "Blocks that a worker holds by its own word. Absent for one whose events are not followed."},
+	{name: "warmpath_events_lag_seconds", kind: kindGauge, unit: "seconds", labels: []string{"worker"},
+		help: "By how much a worker's cache events came later than its least late ones of the last ten minutes: the most of the last minute. By the time that the engine writes into them, so that the difference of the clocks cancels. Absent where it writes none, or tells nothing."},
 	{name: "warmpath_events_index_blocks", kind: kindGauge, unit: "blocks",
 		help: "Different blocks that workers hold by their own word."},
 	{name: "warmpath_events_index_memberships", kind: kindGauge, unit: "blocks",
@@ -205,8 +208,8 @@ var catalogue = []family{
 		help: "How often work of a preemptible class was taken back from its engine for a request of a class above, to wait again."},
 	{name: "warmpath_queue_wasted_seconds_total", kind: kindCounter, unit: "seconds", labels: []string{"class"},
 		help: "Engine time that was spent on work that was taken back, as far as it had come by prediction."},
-	{name: "warmpath_queue_wait_seconds", kind: kindHistogram, unit: "seconds", labels: []string{"class"}, buckets: waitBuckets, native: true,
-		help: "How long requests waited for room: 0 for those placed at once; those that timed out or left are in it too, those refused at once are not."},
+	{name: "warmpath_queue_wait_seconds", kind: kindHistogram, unit: "seconds", labels: []string{"class", "result"}, buckets: waitBuckets, native: true,
+		help: "How long requests waited for room, by what came of it. result: placed (0 for those placed at once), left (the client did, or an operator cancelled it), timed_out (it was not placed in time). Those refused at once are not in it."},
 	{name: "warmpath_tenant_inflight_requests", kind: kindGauge, unit: "requests", labels: []string{"tenant"},
 		help: "A tenant's requests inside, waiting ones too. Where no keys are asked for there are no tenants."},
 	{name: "warmpath_tenant_tokens_last_minute", kind: kindGauge, unit: "tokens", labels: []string{"tenant"},
@@ -261,6 +264,14 @@ var catalogue = []family{
 		help: "Seconds of those prefills. what: expected, real, error (the sum of what each was off, either way)."},
 	{name: "warmpath_forecast_prefill_off_ratio", kind: kindGauge, unit: "ratio", labels: []string{"model", "share"},
 		help: "The part of its real time by which a half (share 0.5) or nine of ten (0.9) of those prefills were off at most, since the start."},
+	{name: "warmpath_regret_requests_total", kind: kindCounter, unit: "requests",
+		help: "Requests whose choice of a worker was held against what came of it: of streams that ended well and told their usage one in four, where there was another candidate."},
+	{name: "warmpath_regret_beaten_total", kind: kindCounter, unit: "requests",
+		help: "Those of them for which another candidate, as it was foretold, would have been cheaper than the chosen one turned out to be."},
+	{name: "warmpath_regret_seconds_total", kind: kindCounter, unit: "request-seconds", labels: []string{"what"},
+		help: "By how much. what: lost (the chosen worker cost more than the cheapest other one was foretold to), ahead (it cost less). The least of several forecasts is too low on the mean, and chance is in both: ahead less lost is what choices gained."},
+	{name: "warmpath_regret_cost_seconds_total", kind: kindCounter, unit: "request-seconds", labels: []string{"what"},
+		help: "What the chosen workers came to for these requests and others there. what: real, foretold (with the real lengths of prompt and answer). Real well above foretold: forecasts are too good, and so much of what was lost is due to them."},
 	{name: "warmpath_model_choices_total", kind: kindCounter, unit: "requests", labels: []string{"model", "served", "reason"},
 		help: "What virtual models stood for. model: the virtual one that was asked for; served: the one chosen; reason: only, cheapest, stayed, split, first, fallback."},
 	{name: "warmpath_bound_limit", kind: kindGauge, unit: "of the bound", labels: []string{"bound"},

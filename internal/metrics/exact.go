@@ -24,6 +24,9 @@ type EventsState struct {
 	State string // exact, catching, partial, waiting or silent; any other word is shown as none
 	Held  int64  // blocks
 
+	HasLag     bool
+	LagSeconds float64
+
 	Applied, Replayed, Repeated, Undecodable         uint64 // messages
 	Stored, Removed                                  uint64 // blocks
 	Gaps, Restarts, Forgotten, Silences, Contradicts uint64 // times
@@ -82,6 +85,9 @@ func emitEvents(emit emitter, worker string, e *EventsState) {
 	emitEach(emit, "warmpath_events_blocks_total", worker, blockKinds, e.Stored, e.Removed)
 	emitEach(emit, "warmpath_events_troubles_total", worker, eventTroubles, e.Gaps, e.Restarts, e.Forgotten, e.Silences, e.Contradicts)
 	emit("warmpath_events_worker_blocks", float64(e.Held), worker)
+	if e.HasLag {
+		emit("warmpath_events_lag_seconds", e.LagSeconds, worker)
+	}
 }
 
 func emitTruth(emit emitter, worker string, t *TruthState) {

@@ -69,7 +69,7 @@ type Set struct {
 	collect  func(*State) // nil: the state is not known here
 	models   *handles[Model]
 	workers  *handles[Worker]
-	waits    *handles[Histogram] // by class of the queue
+	waits    *handles[waits] // by class of the queue
 	vecs     vectors
 }
 
@@ -111,8 +111,8 @@ func New(collect func(*State)) *Set {
 	}
 	s.models = newHandles(modelsMax, func(name string) *Model { return &Model{name: name, vecs: &s.vecs} })
 	s.workers = newHandles(workersMax, func(id string) *Worker { return &Worker{id: id, vecs: &s.vecs} })
-	waits := newHistograms(r, "warmpath_queue_wait_seconds")
-	s.waits = newHandles(classesMax, func(name string) *Histogram { return &Histogram{waits.WithLabelValues(name)} })
+	ofQueue := newHistograms(r, "warmpath_queue_wait_seconds")
+	s.waits = newHandles(classesMax, func(name string) *waits { return newWaits(ofQueue, name) })
 	cancellations := newCounters(r, "warmpath_cancellations_total")
 	s.Cancellations, s.CancelledByOperators = Counter{cancellations.WithLabelValues("client")}, Counter{cancellations.WithLabelValues("operator")}
 	s.collect = collect

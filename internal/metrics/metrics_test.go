@@ -73,7 +73,7 @@ func TestThePageOfMetricsIsTheCatalogue(t *testing.T) {
 func full() *Set {
 	s := New(func(s *State) {
 		s.Workers = []WorkerState{{ID: "a", State: "ready", Returns: 1, HasRunning: true, HasWaiting: true, HasKVUsage: true, HasTelemetryAge: true, HasSignals: true, HasGPU: true, HasGPUMemory: true,
-			Events: &EventsState{}, Truth: &TruthState{}}}
+			Events: &EventsState{HasLag: true}, Truth: &TruthState{}}}
 		s.TokenModes = []TokenMode{{Model: "m"}}
 		s.Sources = []SourceState{{Source: "dns engines:8000", HasAge: true}}
 		s.Pools, s.Choices = []PoolState{{Pool: "short"}}, []ChoiceState{{Virtual: "chat", Model: "m", Reason: "only"}}
@@ -86,7 +86,7 @@ func full() *Set {
 	})
 	s.KnowModel("m")
 	s.KnowClass("standard")
-	s.Waited("standard").Observe(time.Millisecond)
+	s.Waited("standard", "placed").Observe(time.Millisecond)
 	s.Model("m").Request("chat", "succeeded")
 	l := s.Model("m").Latency("hit")
 	l.TTFT.Observe(time.Millisecond)

@@ -1,5 +1,7 @@
 package metrics
 
+import "github.com/prometheus/client_golang/prometheus"
+
 // What a scrape shows of the queue, and of those who ask.
 
 // QueueState is what waits for room on a worker.
@@ -37,10 +39,22 @@ const tenantsMax = 1024
 // KnowClass gives a class of the queue its own label. It is called before the first request.
 func (s *Set) KnowClass(name string) { s.waits.add(name) }
 
-// Waited returns the histogram of a known class' waits, or that of "other".
-func (s *Set) Waited(class string) Histogram {
-	h, _ := s.waits.get(class)
-	return *h
+// waits are a class' histograms, by place in waitEnds.
+type waits [3]Histogram
+
+func newWaits(of *prometheus.HistogramVec, class string) *waits {
+	w := new(waits)
+	for i, result := range waitEnds {
+		w[i] = Histogram{of.WithLabelValues(class, result)}
+	}
+	return w
+}
+
+// Waited returns the histogram of a known class' waits, or that of "other", that ended so. result is a word of the catalogue; any other counts as
+// the last, timed_out.
+func (s *Set) Waited(class, result string) Histogram {
+	w, _ := s.waits.get(class)
+	return w[min(place(waitEnds, result), len(w)-1)]
 }
 
 func emitQueue(emit emitter, q *QueueState) {

@@ -12,8 +12,8 @@ func TestTheQueueShowsByClass(t *testing.T) {
 			Passed: 1, Placed: 2, Left: 3, TimedOut: 4, Full: 5, Crowded: 6, Shed: 7, Late: 8, Preempted: 9, WastedSeconds: 2.25}}}
 	})
 	s.KnowClass("standard")
-	s.Waited("standard").Observe(20 * time.Second)
-	s.Waited("invented").Observe(time.Second)
+	s.Waited("standard", "timed_out").Observe(20 * time.Second)
+	s.Waited("invented", "because").Observe(time.Second)
 	text := scrape(t, s)
 	has(t, text, `warmpath_queue_bytes 9`, `warmpath_queue_fill_ratio 0.5`, `warmpath_queue_waiting_requests{class="standard"} 3`,
 		`warmpath_queue_waiting_heavy_requests{class="standard"} 1`, `warmpath_queue_oldest_seconds{class="standard"} 2.5`, `warmpath_queue_work_seconds{class="standard"} 7`,
@@ -22,7 +22,8 @@ func TestTheQueueShowsByClass(t *testing.T) {
 		`warmpath_queue_refused_total{class="standard",reason="queue_full"} 5`, `warmpath_queue_refused_total{class="standard",reason="tenant_share"} 6`,
 		`warmpath_queue_refused_total{class="standard",reason="shed"} 7`, `warmpath_queue_refused_total{class="standard",reason="deadline"} 8`,
 		`warmpath_queue_preempted_total{class="standard"} 9`, `warmpath_queue_wasted_seconds_total{class="standard"} 2.25`,
-		`warmpath_queue_wait_seconds_count{class="standard"} 1`, `warmpath_queue_wait_seconds_sum{class="standard"} 20`, `warmpath_queue_wait_seconds_count{class="other"} 1`)
+		`warmpath_queue_wait_seconds_count{class="standard",result="timed_out"} 1`, `warmpath_queue_wait_seconds_sum{class="standard",result="timed_out"} 20`,
+		`warmpath_queue_wait_seconds_count{class="standard",result="placed"} 0`, `warmpath_queue_wait_seconds_count{class="other",result="timed_out"} 1`)
 	hasNot(t, text, "invented", "warmpath_tenant_")
 }
 

@@ -27,6 +27,7 @@ type State struct {
 	Choices []ChoiceState
 	// Forecasts are by model.
 	Forecasts []ForecastState
+	Regret    RegretState
 	Sources   []SourceState
 	Ghosts    *GhostState // nil: there are none
 	// PrefixesTracked is how many shared prefixes are counted.
@@ -82,10 +83,11 @@ var stateFamilies = []string{
 	"warmpath_pool_workers", "warmpath_pool_requests_total", "warmpath_model_choices_total",
 	"warmpath_forecast_answers_total", "warmpath_forecast_answers_within_total", "warmpath_forecast_output_tokens_total", "warmpath_forecast_prefills_total",
 	"warmpath_forecast_prefill_seconds_total", "warmpath_forecast_prefill_off_ratio",
+	"warmpath_regret_requests_total", "warmpath_regret_beaten_total", "warmpath_regret_seconds_total", "warmpath_regret_cost_seconds_total",
 	"warmpath_ghost_requests_total", "warmpath_ghost_prompt_tokens_total", "warmpath_ghost_prefill_tokens_total", "warmpath_ghost_prefill_seconds_total",
 	"warmpath_ghost_dropped_total", "warmpath_ghost_sample_ratio", "warmpath_ghost_bytes", "warmpath_ghost_place_seconds_total", "warmpath_prefixes_tracked",
 	"warmpath_events_state", "warmpath_events_messages_total", "warmpath_events_blocks_total", "warmpath_events_troubles_total",
-	"warmpath_events_worker_blocks", "warmpath_events_index_blocks", "warmpath_events_index_memberships", "warmpath_events_index_bytes",
+	"warmpath_events_worker_blocks", "warmpath_events_lag_seconds", "warmpath_events_index_blocks", "warmpath_events_index_memberships", "warmpath_events_index_bytes",
 	"warmpath_events_index_bytes_max", "warmpath_events_index_evictions_total",
 	"warmpath_truth_requests_total", "warmpath_truth_right_total", "warmpath_truth_predicted_tokens_total", "warmpath_truth_reported_tokens_total",
 	"warmpath_truth_error_tokens_total", "warmpath_truth_bias_tokens", "warmpath_truth_trust_ratio", "warmpath_truth_trusted",
@@ -140,6 +142,7 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	emitTenants(emit, s.Tenants)
 	emitChoices(emit, s.Pools, s.Choices)
 	emitForecasts(emit, s.Forecasts, c.label)
+	emitRegret(emit, &s.Regret)
 	emitGhosts(emit, s.Ghosts)
 	emit("warmpath_prefixes_tracked", float64(s.PrefixesTracked))
 	emitSources(emit, s.Sources, s.RefusedWorkers)

@@ -69,7 +69,13 @@ const (
 	sumReach    = sumForetold + 1
 	sumDone     = sumReach + 1
 	sumAvoided  = sumDone + 1
-	sumRetries  = sumAvoided + 1
+	sumLooked   = sumAvoided + 1 // choices that were held against what came of them:
+	sumBeaten   = sumLooked + 1
+	sumLost     = sumBeaten + 1
+	sumAhead    = sumLost + 1
+	sumReal     = sumAhead + 1
+	sumExpected = sumReal + 1
+	sumRetries  = sumExpected + 1
 	sumEjected  = sumRetries + 1
 	sumTicks    = sumEjected + 1 // of what follows, the mean is told
 	sumInFlight = sumTicks + 1
@@ -180,6 +186,22 @@ func (s *Series) Retried(now time.Time) { s.count(now, sumRetries) }
 
 // Ejected counts a worker being put out.
 func (s *Series) Ejected(now time.Time) { s.count(now, sumEjected) }
+
+// Regretted takes in a choice that was held against what came of it, in request-seconds: what it lost, or was ahead by, what it came to and
+// what it had been foretold to.
+func (s *Series) Regretted(now time.Time, lost, ahead, real, foretold float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.at(now)
+	o.sums[sumLooked]++
+	if lost > 0 {
+		o.sums[sumBeaten]++
+	}
+	o.sums[sumLost] += lost
+	o.sums[sumAhead] += ahead
+	o.sums[sumReal] += real
+	o.sums[sumExpected] += foretold
+}
 
 func (s *Series) count(now time.Time, place int) {
 	s.mu.Lock()

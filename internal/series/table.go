@@ -188,7 +188,9 @@ func columnsFor(classes []string) []column {
 	}
 	all = append(all, sumOf("tokens.prompt", sumPrompt), sumOf("tokens.completion", sumAnswer), sumOf("tokens.cached_predicted", sumForetold), sumOf("tokens.cached_reported", sumCached),
 		sumOf("tokens.cached_reachable", sumReach), sumOf("tokens.cached_known", sumMetered), share("hit_rate.reported", sumCached, sumMetered), share("hit_rate.predicted", sumForetold, sumMetered),
-		share("hit_rate.reachable", sumReach, sumMetered), sumOf("prefill_seconds.done", sumDone), sumOf("prefill_seconds.avoided", sumAvoided), sumOf("retries", sumRetries), sumOf("ejections", sumEjected),
+		share("hit_rate.reachable", sumReach, sumMetered), sumOf("prefill_seconds.done", sumDone), sumOf("prefill_seconds.avoided", sumAvoided),
+		sumOf("regret_requests.looked_at", sumLooked), sumOf("regret_requests.beaten", sumBeaten), sumOf("regret_seconds.lost", sumLost), sumOf("regret_seconds.ahead", sumAhead),
+		sumOf("regret_cost_seconds.real", sumReal), sumOf("regret_cost_seconds.foretold", sumExpected), sumOf("retries", sumRetries), sumOf("ejections", sumEjected),
 		share("in_flight.mean", sumInFlight, sumTicks), column{"in_flight.max", func(o *open) float64 { return o.inFlightMax }}, share("workers", sumWorkers, sumTicks))
 	var every [2][]int
 	for p := range Hits {

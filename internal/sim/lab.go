@@ -49,6 +49,7 @@ type flight struct {
 	guest    usher.Guest
 	pick     pick
 	course   sched.Course
+	decision sched.Decision // kept where it is to be told
 	forecast forecast.Forecast
 	came     time.Duration // to its router
 	waits    bool          // it did not find room when it came

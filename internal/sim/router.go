@@ -148,6 +148,9 @@ func (r *router) reserve(f *flight) (*sched.Decision, error) {
 	r.sent(f)
 	f.course, f.forecast = sched.Follow(&d, reservation, now), r.casts.Expect(now, &d, &f.want, true)
 	r.lab.result.decided(r.lab, &d)
+	if r.lab.config.Told != nil {
+		f.decision = d
+	}
 	f.worker = r.lab.workers[d.Worker.Slot]
 	return &d, nil
 }
@@ -251,7 +254,7 @@ func (r *router) ended(f *flight) {
 	r.sched.Learn(&f.course, lesson)
 	r.casts.Learn(&f.forecast, &lesson, &f.course)
 	if told := r.lab.config.Told; told != nil {
-		told(Told{Request: &f.request, Forecast: &f.forecast, Sequence: s})
+		told(Told{Request: &f.request, Decision: &f.decision, Forecast: &f.forecast, Sequence: s})
 	}
 	if r.line != nil {
 		r.line.Settle(&f.guest.Entry, true, &lesson)

@@ -72,9 +72,11 @@ type Config struct {
 	Progress func(now time.Duration)
 }
 
-// Told is a request that ended, with what was expected of it when it was placed and what its engine did. Read only, until the call returns.
+// Told is a request that ended, with the choice of its worker, what was expected of it then and what its engine did. Read only, until the call
+// returns.
 type Told struct {
 	Request  *traces.Request
+	Decision *sched.Decision
 	Forecast *forecast.Forecast
 	Sequence *engine.Sequence
 }

@@ -218,7 +218,7 @@ function whole(w, close) {
       ["GPU", w.gpu_usage === undefined ? "" : percent(w.gpu_usage) + " busy" + (w.gpu_memory === undefined ? "" : ", memory " + percent(w.gpu_memory))],
       ["Speed", w.speed ? w.speed.toFixed(2) + " times its kind's, from " + count(w.prefills_learned) + " prefills" : ""], ["Assumed to be cached", w.assumed_cache_bytes_max ? bytes(w.assumed_cache_bytes) + " of text, of " + bytes(w.assumed_cache_bytes_max) : ""]),
     el("div", {class: "panel"}, el("h3", {}, "How its cache is known: " + (c.mode || "not at all, it goes by load")), c.why && el("p", {}, c.why),
-      facts(["Cache events", c.events], ["From", c.source], ["Trouble", c.error], ["Trust", t.trust === undefined ? "" : percent(t.trust) + ", from " + count(t.compared_requests) + " answers, " + count(t.right_requests) + " right to the block"],
+      facts(["Cache events", c.events && c.events + (c.events_lag_seconds === undefined ? "" : ", up to " + time(c.events_lag_seconds) + " late in the last minute")], ["From", c.source], ["Trouble", c.error], ["Trust", t.trust === undefined ? "" : percent(t.trust) + ", from " + count(t.compared_requests) + " answers, " + count(t.right_requests) + " right to the block"],
         ["Foretold less reported", t.bias_tokens === undefined ? "" : Math.round(t.bias_tokens) + " tokens on the mean"])),
     el("div", {class: "acts"}, el("a", {href: "#why/worker=" + encodeURIComponent(w.id), onclick: () => close()}, "What it was sent lately"), el("button", {type: "button", onclick: () => act(w)}, w.state === "draining" ? "Undrain" : "Drain")),
   ];

@@ -1,5 +1,5 @@
 // Now: times, work and queue over the last minutes or the last day, from the router's own series.
-import {el, set, put, count, time, percent} from "./dom.js";
+import {el, set, put, count, exactly, time, percent} from "./dom.js";
 import {chart} from "./charts.js";
 import {ask, every} from "./ask.js";
 
@@ -22,6 +22,7 @@ const plots = [
   {caption: "Prefill", say: count, note: "seconds of engine time, a second", curves: [{name: "done", colour: "--c4"}, {name: "avoided", colour: "--c2"}], of: (t) => [perSecond(t, "prefill_seconds.done"), perSecond(t, "prefill_seconds.avoided")]},
   {caption: "Tokens a second", say: count, curves: [{name: "prompt", colour: "--c1"}, {name: "of these cached", colour: "--c2"}, {name: "generated", colour: "--c5"}], of: (t) => ["tokens.prompt", "tokens.cached_reported", "tokens.completion"].map((c) => perSecond(t, c))},
   {caption: "Inside", say: count, note: "requests on workers", curves: [{name: "mean", colour: "--c1"}, {name: "most", colour: "--c8", dash: [5, 4]}], of: (t) => [over(t, "in_flight.mean"), over(t, "in_flight.max")]},
+  {caption: "What choices lost and gained", say: time, note: "a second, against the best other candidate", curves: [{name: "ahead", colour: "--c2"}, {name: "lost", colour: "--c4"}], of: (t) => [perSecond(t, "regret_seconds.ahead"), perSecond(t, "regret_seconds.lost")]},
   {caption: "Trouble", say: count, note: "in each step", curves: [{name: "retries", colour: "--c4"}, {name: "workers put out", colour: "--c7"}], of: (t) => [over(t, "retries"), over(t, "ejections")]},
 ];
 
@@ -29,7 +30,7 @@ function sum(t, ...columns) {
   return t.time.map((_, i) => columns.reduce((all, c) => all + (t.columns[c]?.[i] || 0), 0) / t.step_seconds);
 }
 
-let charts, queues, trouble, queueOf = "", chosen = windows[0], quantile = "p99", tick = every(2, load);
+let charts, queues, trouble, regret, queueOf = "", chosen = windows[0], quantile = "p99", tick = every(2, load);
 
 export const now = {
   draw(section) {
@@ -38,17 +39,34 @@ export const now = {
     charts = plots.map((p) => ({plot: p, chart: chart(p)}));
     queues = el("div", {class: "charts"});
     trouble = el("p", {class: "bad", role: "status"});
+    regret = el("summary");
     put(section, el("div", {class: "bar"}, el("label", {}, "The last", width), el("label", {}, "First token and gaps that held for", part)), trouble,
+      el("details", {id: "now-regret"}, regret, el("p", {class: "soft"}, about)),
       el("div", {class: "charts"}, charts.map((c) => c.chart.node)), el("h2", {}, "Queue, by class"), queues);
   },
   shown() { tick.start(); tick.soon(); },
   left() { tick.stop(); },
 };
 
+// about says what the line on choices is worth.
+const about = "Of the streams that end well one in four is looked at again: what its worker came to, in seconds of this request and of those that it disturbs, against what the cheapest other candidate was foretold to cost. " +
+  "Ahead less lost is what choosing gained against the next best. Lost alone is no measure of mistakes: forecasts are off by chance, and the least of several is too low on the mean, so that a good choice loses now and then; chance is in both alike. " +
+  "What is gained has two ends where forecasts are off all one way: if those of the chosen workers alone were too good, it is ahead less lost; if those of all were, as when load rises, it is more.";
+
+// regretted says in a line what the choices of the window came to.
+function regretted(t) {
+  const all = (column) => over(t, column).reduce((n, v) => n + (v || 0), 0), looked = all("regret_requests.looked_at");
+  if (!looked) return "No choice of this time was held against what came of it: that takes streams that tell their usage, and another candidate.";
+  const lost = all("regret_seconds.lost"), ahead = all("regret_seconds.ahead"), own = (ahead - lost) / looked, alike = own + (all("regret_cost_seconds.real") - all("regret_cost_seconds.foretold")) / looked;
+  return `Of ${exactly(looked)} choices that were looked at another worker would have been cheaper for ${exactly(all("regret_requests.beaten"))}: ${time(lost)} lost, ${time(ahead)} ahead. ` +
+    `On the mean a choice gained ${time(Math.min(own, alike))} to ${time(Math.max(own, alike))} against the next best.`;
+}
+
 async function load() {
   let t;
   try { t = await ask("series?window=" + chosen[0] + "&step=" + chosen[2] + "s"); } catch (e) { set(trouble, e.message); return; }
   set(trouble, "");
+  set(regret, regretted(t));
   for (const c of charts) c.chart.give(t.time, c.plot.of(t, quantile));
   const classes = Object.keys(t.columns).filter((c) => c.startsWith("queue.")).map((c) => c.slice(6));
   if (classes.join() !== queueOf) {
