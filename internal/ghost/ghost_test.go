@@ -187,12 +187,15 @@ func TestTheFleetIsCountedByWhatEnginesReportElseByWhatWasPredicted(t *testing.T
 }
 
 // traffic is requests that share the beginnings of some prompts, more often the first ones.
-func traffic(seed uint64, n int) (all []*Request) {
+func traffic(seed uint64, n int) []*Request { return trafficOf(60, seed, n) }
+
+// trafficOf is such traffic with so many blocks, or a third more, that may be shared, and a third of them that are not.
+func trafficOf(blocks int, seed uint64, n int) (all []*Request) {
 	chance := rand.New(rand.NewPCG(seed, 1))
 	for i := range n {
 		shared := int(chance.ExpFloat64() * 30)
-		q := asked(chainOf(shared, 0, 60+chance.IntN(20)), int64(i)*second)
-		own := chainOf(1_000_000+i, 0, 20)
+		q := asked(chainOf(shared, 0, blocks+chance.IntN(blocks/3)), int64(i)*second)
+		own := chainOf(1_000_000+i, 0, blocks/3)
 		q.Chain.Keys = append(q.Chain.Keys, own.Keys...)
 		for range own.Keys {
 			q.Chain.Ends = append(q.Chain.Ends, int32(16*(len(q.Chain.Ends)+1)))

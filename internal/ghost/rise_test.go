@@ -27,12 +27,12 @@ func TestASampleThatFellRisesToWhatItWouldBeHadItNeverFallen(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	all := spread(traffic(seed, 6000), 10)
-	fallen, whole := newScene(Options{Seed: 1}, fleetOf(4, 20_000)), newScene(Options{Seed: 1}, fleetOf(4, 20_000))
+	all := spread(trafficOf(15, seed, 3000), 10)
+	fallen, whole := newScene(Options{Seed: 1}, fleetOf(4, 5000)), newScene(Options{Seed: 1}, fleetOf(4, 5000))
 	var before, beforeWhole Sums
 	returned := 0
 	for i, q := range all {
-		if i == 1500 {
+		if i == 500 {
 			for range 3 {
 				fallen.Lower()
 			}
@@ -40,14 +40,14 @@ func TestASampleThatFellRisesToWhatItWouldBeHadItNeverFallen(t *testing.T) {
 		}
 		fallen.judged(q)
 		whole.judged(q)
-		if r := fallen.Report(0); returned == 0 && i > 1500 && r.Rate == 1 {
+		if r := fallen.Report(0); returned == 0 && i > 500 && r.Rate == 1 {
 			returned, before, beforeWhole = i, r.Total, whole.Report(0).Total
 		}
 	}
-	if returned == 0 || returned > 5000 {
+	if returned == 0 || returned > 2500 {
 		t.Fatalf("the sample is %v after %d requests, whole again after %d", fallen.Rate(), len(all), returned)
 	}
-	t.Logf("whole again %d requests after it fell to an eighth", returned-1500)
+	t.Logf("whole again %d requests after it fell to an eighth", returned-500)
 	is, was := fallen.Report(0).Total, whole.Report(0).Total
 	for rule := range rules {
 		if a, b := is.Rate(is.Of(rule)), was.Rate(was.Of(rule)); math.Abs(a-b) > 0.03 {
@@ -64,8 +64,8 @@ func TestASampleThatFellRisesToWhatItWouldBeHadItNeverFallen(t *testing.T) {
 
 func TestWhatIsWarmedIsNotCounted(t *testing.T) {
 	t.Parallel()
-	all := spread(traffic(3, 2500), 10)
-	rises, stays := newScene(Options{Seed: 1}, fleetOf(4, 20_000)), newScene(Options{Seed: 1}, fleetOf(4, 20_000))
+	all := spread(trafficOf(15, 3, 2500), 10)
+	rises, stays := newScene(Options{Seed: 1}, fleetOf(4, 5000)), newScene(Options{Seed: 1}, fleetOf(4, 5000))
 	rose := false
 	for i, q := range all {
 		if i == 500 {
