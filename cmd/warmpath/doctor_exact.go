@@ -33,9 +33,9 @@ func addExact(ctx context.Context, c config.Config, s *safety, reports []checkup
 		r := &reports[i]
 		if w, base := byID[r.ID], modelOf(r); r.Verdict != checkup.VerdictBroken && base != "" {
 			m.render.Follow(render.Target{ID: r.ID, URL: r.URL, Key: string(w.Key), Engine: r.Engine, Models: r.Info.Models, ModelPath: r.Info.Path, Incarnation: 1})
-			followed[r.ID] = r.Info.BlockTokens > 0 && tellsEvents(c.Exact.Events, w, r.Engine)
+			followed[r.ID] = r.Info.BlockTokens > 0 && tellsEvents(c.Exact.Events, w, r.Engine, r.Info.Events)
 			if followed[r.ID] {
-				m.feeds.Follow(kvfeed.Target{ID: r.ID, URL: r.URL, Key: string(w.Key), Slot: i, Incarnation: 1, Rank: -1, Model: base, Engine: r.Engine, Events: w.Events, Replay: w.Replay})
+				m.feeds.Follow(kvfeed.Target{ID: r.ID, URL: r.URL, Key: string(w.Key), Slot: i, Incarnation: 1, Rank: -1, Model: base, Engine: r.Engine, Told: r.Info.Events, Events: w.Events, Replay: w.Replay})
 			}
 		}
 	}
@@ -112,7 +112,7 @@ func tokensCheck(states []render.State, id string) checkup.Check {
 // eventsGains says what has an engine publish cache events.
 var eventsGains = map[string]string{
 	"vllm":         `start vllm serve with --kv-events-config '{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://*:5557","replay_endpoint":"tcp://*:5558"}'`,
-	"sglang":       `start SGLang with --kv-events-config '{"publisher":"zmq","endpoint":"tcp://*:5557","replay_endpoint":"tcp://*:5558"}', and set --events tcp://{host}:5557`,
+	"sglang":       `start SGLang with --kv-events-config '{"publisher":"zmq","endpoint":"tcp://*:5557","replay_endpoint":"tcp://*:5558"}'; its ranks, where it has several, are told apart by workers[].ranks`,
 	"tensorrt-llm": "set kv_cache_config.event_buffer_max_size above 0 in the engine's options",
 }
 

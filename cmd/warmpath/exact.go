@@ -81,12 +81,12 @@ func (m *exactMode) Close() {
 }
 
 // tellsEvents is whether a worker is one whose cache events are looked for.
-func tellsEvents(setting string, w config.Worker, engine string) bool {
+func tellsEvents(setting string, w config.Worker, engine, told string) bool {
 	switch setting {
 	case config.EventsOff:
 		return w.Events != ""
 	case config.EventsAuto:
-		return w.Events != "" || engine == "vllm" || engine == "warmpath" || engine == "tensorrt-llm"
+		return w.Events != "" || engine == "vllm" || engine == "warmpath" || engine == "tensorrt-llm" || kvfeed.Publishes(told)
 	}
 	return true
 }
@@ -102,14 +102,14 @@ func (m *exactMode) follow(t telemetry.Target, i fleet.Info) {
 	m.render.Follow(render.Target{ID: t.ID, URL: t.URL, Key: t.Key, Engine: i.Engine, Models: i.Models, ModelPath: i.Path, Incarnation: t.Incarnation})
 	w := m.r.configured[t.ID]
 	saltless := m.r.settings().Isolate == config.IsolateTenant && i.Engine == "sglang" // its events leave out what tells tenants' blocks apart
-	if i.BlockTokens <= 0 || saltless || !tellsEvents(m.r.settings().Exact.Events, w, i.Engine) {
+	if i.BlockTokens <= 0 || saltless || !tellsEvents(m.r.settings().Exact.Events, w, i.Engine, i.Events) {
 		return
 	}
 	rank := -1
 	if n, err := strconv.Atoi(t.Rank); err == nil {
 		rank = n
 	}
-	m.feeds.Follow(kvfeed.Target{ID: t.ID, URL: t.URL, Key: t.Key, Slot: slot, Incarnation: t.Incarnation, Rank: rank, Model: base, Engine: i.Engine,
+	m.feeds.Follow(kvfeed.Target{ID: t.ID, URL: t.URL, Key: t.Key, Slot: slot, Incarnation: t.Incarnation, Rank: rank, Model: base, Engine: i.Engine, Told: i.Events,
 		BlocksMax: i.KVTokensMax / i.BlockTokens, Events: w.Events, Replay: w.Replay})
 	m.serve(func() {
 		before := m.told[t.ID]

@@ -125,7 +125,7 @@ func serveCommand() *cobra.Command {
 // exactFlags are those that serve and doctor have alike.
 func (f *serveFlags) exactFlags(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.tokenizers, "tokenizer", nil, "a model's own files, MODEL=PATH: a folder, tokenizer.json, a .gguf file or a Hugging Face cache; repeat for more")
-	cmd.Flags().StringVar(&f.events, "events", config.Default().Exact.Events, "cache events of engines: auto (vLLM is asked where), off, or where, such as tcp://{host}:5557")
+	cmd.Flags().StringVar(&f.events, "events", config.Default().Exact.Events, "cache events of engines: auto (vLLM and SGLang tell where), off, or where, such as tcp://{host}:5557")
 }
 
 // config is the file, changed by the flags that were given, checked as a whole.

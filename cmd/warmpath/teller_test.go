@@ -33,7 +33,8 @@ type teller struct {
 	replay   *zmtp.Router    // nil: it replays nothing
 	log      [][]byte        // messages by number
 	adapters []string
-	hits     *int // tokens that it reports as cached, of every chat; nil: it reports none
+	settings string // SGLang's, which it then is; "" it is vLLM
+	hits     *int   // tokens that it reports as cached, of every chat; nil: it reports none
 }
 
 // newTeller starts one that publishes, and replays unless it is told not to.
@@ -77,6 +78,10 @@ func (e *teller) die() (endpoint string) {
 func (e *teller) pages(out http.ResponseWriter, r *http.Request) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.settings != "" {
+		e.pagesOfSGLang(out, r)
+		return
+	}
 	switch r.URL.Path {
 	case "/v1/models":
 		list := []string{`{"id":"m","object":"model","owned_by":"vllm","max_model_len":65536,"parent":null}`}
@@ -92,6 +97,20 @@ func (e *teller) pages(out http.ResponseWriter, r *http.Request) {
 			source["replay_endpoint"] = e.replay.Endpoint()
 		}
 		json.NewEncoder(out).Encode(map[string]any{"0": source})
+	default:
+		http.NotFound(out, r)
+	}
+}
+
+// pagesOfSGLang are those of an engine that tells where it publishes among its settings, and nowhere else.
+func (e *teller) pagesOfSGLang(out http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/v1/models":
+		io.WriteString(out, `{"object":"list","data":[{"id":"m","object":"model","owned_by":"sglang","max_model_len":65536}]}`)
+	case "/metrics":
+		io.WriteString(out, "sglang:num_running_reqs 0\nsglang:num_queue_reqs 0\n")
+	case "/server_info":
+		fmt.Fprintf(out, `{"version":"0.5.13","page_size":16,"max_total_num_tokens":160000,"dp_size":1,%s}`, e.settings)
 	default:
 		http.NotFound(out, r)
 	}

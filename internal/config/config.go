@@ -120,7 +120,7 @@ type Worker struct {
 // Exact is what knowing for certain takes.
 type Exact struct {
 	Tokenizers    []ModelFiles  `yaml:"tokenizers" doc:"Models' own files. A model that is not named here has those that its engine names, when they can be read here, else its engines are asked for tokens."`
-	Events        string        `yaml:"events" doc:"Where workers publish cache events that do not say so themselves. auto: vLLM is asked, other engines are left alone. off: nobody is subscribed to. tcp://{host}:5557: there; a data-parallel rank's number is added to the port."`
+	Events        string        `yaml:"events" doc:"Where workers publish cache events that do not say so themselves. auto: vLLM is asked, SGLang's own settings are read, other engines are left alone. off: nobody is subscribed to. tcp://{host}:5557: there; a data-parallel rank's number is added to the port."`
 	IndexBytesMax Bytes         `yaml:"index_bytes_max" min:"4MiB" doc:"Memory for what engines say they hold; beyond it the subtrees used longest ago are forgotten."`
 	TokensTimeout time.Duration `yaml:"tokens_timeout" min:"1ms" doc:"How long a request waits for an engine to tell its tokens, where the model's files are not at hand. Late answers are of use to those that follow."`
 	TokensMax     int           `yaml:"tokens_in_flight_max" min:"1" doc:"How many such questions may be under way at one time; requests beyond it do without."`

@@ -86,6 +86,7 @@ type Target struct {
 	Rank        int    // -1: the worker is no rank of several
 	Model       string // base model, as requests' keys have it
 	Engine      string // as telemetry recognises it: "tensorrt-llm" is polled
+	Told        string // the engine's own settings of its publisher, where it tells them (fleet.Info.Events); "" it is asked
 	BlocksMax   int    // blocks of its cache, 0 unknown
 	// Events and Replay are configured endpoints, which win over what the engine tells. Events with "bind+" in front is where the engine
 	// connects to.
@@ -97,11 +98,11 @@ type Status struct {
 	ID     string
 	Source Source
 	Error  string // why nothing comes at present; "" when it does
-	kvevent.TrackerStats
 	// Stamped says that events carry the engine's time, and came in the last minute: by how much the latest of these was late, and the least
 	// delay that this is told from, the difference of the clocks included; see kvevent.Lag.
 	Stamped          bool
 	Lag, ClockOffset time.Duration
+	kvevent.TrackerStats
 }
 
 // Manager follows workers. Its methods may be called from any goroutine.

@@ -27,9 +27,10 @@ type Source struct {
 
 // How a source was found.
 const (
-	configured     = "configured"
-	foundByEngine  = "engine"
-	foundByPattern = "template"
+	configured      = "configured"
+	foundByEngine   = "engine"
+	foundBySettings = "settings"
+	foundByPattern  = "template"
 )
 
 const (
@@ -51,6 +52,9 @@ func (f *feed) find(ctx context.Context) (Source, error) {
 	}
 	if t.Engine == "tensorrt-llm" {
 		return Source{Endpoint: strings.TrimRight(t.URL, "/") + "/kv_cache_events", Polled: true, Found: foundByEngine}, nil
+	}
+	if t.Told != "" {
+		return fromSettings(t)
 	}
 	for {
 		source, err := f.ask(ctx)
@@ -77,14 +81,9 @@ func fromTemplate(template string, t Target) (Source, error) {
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
 	}
-	endpoint := strings.ReplaceAll(template, "{host}", host)
-	if t.Rank > 0 {
-		i := strings.LastIndexByte(endpoint, ':')
-		port, err := strconv.Atoi(endpoint[i+1:])
-		if err != nil {
-			return Source{}, fmt.Errorf("template %q: it needs a port, to which a rank's number is added", template)
-		}
-		endpoint = endpoint[:i+1] + strconv.Itoa(port+t.Rank)
+	endpoint, err := shift(strings.ReplaceAll(template, "{host}", host), t.Rank)
+	if err != nil {
+		return Source{}, fmt.Errorf("the pattern for cache events: %w", err)
 	}
 	return Source{Endpoint: endpoint, Found: foundByPattern}, nil
 }

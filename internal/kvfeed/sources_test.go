@@ -38,6 +38,41 @@ func TestEndpointsAreFoundInEveryForm(t *testing.T) {
 	}
 }
 
+func TestEndpointsAreFoundInAnEnginesOwnSettings(t *testing.T) {
+	const zmq = `{\"publisher\":\"zmq\"`
+	for told, want := range map[string]string{
+		`"` + zmq + `,\"endpoint\":\"tcp://*:7001\",\"replay_endpoint\":\"tcp://*:8001\",\"topic\":\"kv\"}"`: "tcp://10.1.2.3:7001 tcp://10.1.2.3:8001 kv | tcp://10.1.2.3:7003 tcp://10.1.2.3:8003 kv",
+		`"` + zmq + `}"`: "tcp://10.1.2.3:5557   | tcp://10.1.2.3:5559  ",
+		`"` + zmq + `,\"endpoint\":\"tcp://[::]:7001\",\"replay_endpoint\":null}"`:                 "tcp://10.1.2.3:7001   | tcp://10.1.2.3:7003  ",
+		`"` + zmq + `,\"endpoint\":\"ipc:///tmp/x\"}"`:                                             "ipc:///tmp/x   | \"ipc:///tmp/x\" has no port",
+		`"` + zmq + `,\"endpoint\":\"tcp://10.9.9.9:7001\"}"`:                                      "connects to tcp://10.9.9.9:7001 | connects to tcp://10.9.9.9:7001",
+		`{"publisher":"zmq","endpoint_host":"*","endpoint_port_base":7001,"topic":"","dp_size":4}`: "tcp://10.1.2.3:7001   | tcp://10.1.2.3:7003  ",
+		`{"publisher":"zmq","endpoint_host":"10.7.7.7","endpoint_port_base":7001}`:                 "tcp://10.7.7.7:7001   | tcp://10.7.7.7:7003  ",
+		`{"publisher":"zmq","endpoint_host":"::","endpoint_port_base":7001}`:                       "tcp://10.1.2.3:7001   | tcp://10.1.2.3:7003  ",
+		`"{\"publisher\":\"null\"}"`:                                                               "publishes no cache events | publishes no cache events",
+		`"{}"`:                                                                                     "publishes no cache events | publishes no cache events",
+		`"not-json"`:                                                                               "not understood | not understood",
+		`[1]`:                                                                                      "not understood | not understood",
+	} {
+		for i, want := range strings.Split(want, " | ") {
+			s, err := fromSettings(Target{URL: "http://10.1.2.3:30000", Rank: []int{-1, 2}[i], Told: told})
+			got := fmt.Sprint(s.Endpoint, " ", s.Replay, " ", s.Topic)
+			if err != nil {
+				got = err.Error()
+			}
+			if err == nil && got != want || !strings.Contains(got, want) {
+				t.Errorf("%s: %s, want %s", told, got, want)
+			}
+		}
+		if Publishes(told) != (strings.Contains(want, "tcp://") || strings.Contains(want, "ipc://")) {
+			t.Errorf("%s: publishes %v", told, Publishes(told))
+		}
+	}
+	if Publishes("") {
+		t.Error("an engine that tells nothing publishes")
+	}
+}
+
 func TestTheEngineItselfTellsWhereItPublishes(t *testing.T) {
 	e := startEngine(t)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

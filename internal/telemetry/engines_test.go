@@ -115,6 +115,25 @@ func TestAnEngineWithNothingNewToTellHasNotFailed(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
+func TestWhatSGLangSaysOfItsCacheEventsIsKeptAsItSaysIt(t *testing.T) {
+	const config, resolved = `"{\"publisher\":\"zmq\",\"endpoint\":\"tcp://*:5557\"}"`, `{"publisher":"zmq","endpoint_host":"*","endpoint_port_base":5557}`
+	for settings, want := range map[string]string{
+		`"kv_events_config":` + config + `,"kv_events":` + resolved: config,
+		`"kv_events_config":` + config:                              config,
+		`"kv_events":` + resolved:                                   resolved,
+		`"kv_events_config":null,"kv_events":null`:                  "",
+		`"kv_events_config":"` + strings.Repeat("x", 5000) + `"`:    "",
+		`"page_size":1`: "",
+		`"dp_size":2,"kv_events_config":` + config: "",
+	} {
+		e := NewExaminer(Target{ID: "w", URL: newFake(handlers{"/v1/models": recorded(t, "sglang/models.json"), "/get_server_info": says("{" + settings + "}")}).listen(t)}, DefaultOptions())
+		if info, err := e.Identify(context.Background()); err != nil || info.Events != want {
+			t.Errorf("%s: %q %v, want %q", settings, info.Events, err, want)
+		}
+		e.Close()
+	}
+}
+
 func TestTheModelsPathIsAsTheEngineNamesIt(t *testing.T) {
 	for _, c := range []struct {
 		what    string

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 
 	"github.com/warmpath/warmpath/internal/fleet"
@@ -22,6 +23,9 @@ var sglang = map[string]family{
 	"sglang:cache_config_info":    cacheConfig,
 	"process_start_time_seconds":  processStart,
 }
+
+// eventsBytesMax bounds settings that are kept as they came.
+const eventsBytesMax = 4096
 
 var sglangEngine = engine{name: "sglang", health: true, usageOption: true, salts: fleet.AllSalts, scrape: scrapeSGLang}
 
@@ -57,15 +61,17 @@ func scrapeSGLang(ctx context.Context, c *client, models []string, bytesMax int6
 // of each rank.
 func sglangDetails(ctx context.Context, c *client, info *fleet.Info) (version string) {
 	var v struct {
-		Version    string `json:"version"`
-		Model      string `json:"model_path"`
-		Tokenizer  string `json:"tokenizer_path"` // where it is another one than the model's
-		PageTokens int    `json:"page_size"`
-		KVTokens   int    `json:"max_total_num_tokens"` // of one rank
-		Slots      int    `json:"max_running_requests"` // of all ranks; null: the engine chose
-		Ranks      int    `json:"dp_size"`
-		Priorities bool   `json:"enable_priority_scheduling"`
-		LowFirst   bool   `json:"schedule_low_priority_values_first"`
+		Version    string          `json:"version"`
+		Model      string          `json:"model_path"`
+		Tokenizer  string          `json:"tokenizer_path"` // where it is another one than the model's
+		PageTokens int             `json:"page_size"`
+		KVTokens   int             `json:"max_total_num_tokens"` // of one rank
+		Slots      int             `json:"max_running_requests"` // of all ranks; null: the engine chose
+		Ranks      int             `json:"dp_size"`
+		Priorities bool            `json:"enable_priority_scheduling"`
+		LowFirst   bool            `json:"schedule_low_priority_values_first"`
+		Events     json.RawMessage `json:"kv_events_config"` // as it was started,
+		Resolved   json.RawMessage `json:"kv_events"`        // and as newer versions make of it
 		States     []struct {
 			Slots int `json:"effective_max_running_requests_per_dp"`
 		} `json:"internal_states"`
@@ -76,6 +82,12 @@ func sglangDetails(ctx context.Context, c *client, info *fleet.Info) (version st
 		}
 	}
 	info.Path = cmp.Or(path(v.Tokenizer), path(v.Model), info.Path)
+	for _, said := range []json.RawMessage{v.Resolved, v.Events} { // the latter has more
+		one := c.rank != "" || v.Ranks < 2 // ranks that are summed have a cache and a publisher each
+		if one && len(said) > 0 && len(said) <= eventsBytesMax && string(said) != "null" {
+			info.Events = string(said)
+		}
+	}
 	switch {
 	case v.Priorities && v.LowFirst:
 		info.Urgency = fleet.LowFirst
