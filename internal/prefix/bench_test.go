@@ -109,12 +109,31 @@ func BenchmarkMatch(b *testing.B) {
 	}
 }
 
+// BenchmarkTrim is reports of an engine that has nothing cached of what was assumed: of a chain that nothing branches off, and of one whose head
+// others use too.
 func BenchmarkTrim(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
-	x := filled(r, 1, 100_000)
-	c := randomKeys(r, 1000)
-	x.Enter(0, c, 1<<40)
-	for b.Loop() {
-		x.Trim(0, c, 500)
-	}
+	b.Run("alone", func(b *testing.B) {
+		x := filled(r, 1, 100_000)
+		c := randomKeys(r, 1000)
+		x.Enter(0, c, 1<<40)
+		for b.Loop() {
+			x.Trim(0, c, 500)
+		}
+	})
+	b.Run("shared", func(b *testing.B) {
+		x := filled(r, 1, 100_000)
+		head := randomKeys(r, 30)
+		now := int64(1 << 40)
+		for b.Loop() {
+			tail := randomKeys(r, 20)
+			c := Chain{Keys: append(append([]Key{}, head.Keys...), tail.Keys...), Ends: append([]int32{}, head.Ends...)}
+			for i := range tail.Keys {
+				c.Ends = append(c.Ends, head.Ends[29]+tail.Ends[i])
+			}
+			now++
+			x.Enter(0, c, now)
+			x.Trim(0, c, 0)
+		}
+	})
 }

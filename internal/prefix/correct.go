@@ -2,9 +2,8 @@ package prefix
 
 import "math"
 
-// trimWalkMax is how many of a worker's blocks Trim looks at behind the request's own. Looking at all of a big cache would take half a
-// millisecond for every report that is lower than assumed, and an engine may report 0 for ever. What hangs off further back was used
-// least recently and goes first in any case.
+// trimWalkMax is how many of a worker's blocks Trim looks at behind the request's own, when it does not find all that hangs off them sooner. What
+// hangs off further back was used least recently and goes first in any case.
 const trimWalkMax = 4096
 
 // laneMark on a member's lane means that it is about to be forgotten.
@@ -41,24 +40,7 @@ func (x *Index) correct(slot int, c Chain, depth int32, keep bool) {
 	if len(own) == 0 {
 		return
 	}
-	// What hangs off c is older than where it hangs, and if it was entered before c, older than c's last block too.
-	from := own[0]
-	if keep {
-		from = own[len(own)-1]
-	}
-	all := own
-	left := math.MaxInt // what continues a withdrawn block must go with it, however far back
-	if keep {
-		left = trimWalkMax
-	}
-	for at := m.at(from).older; at != 0 && left > 0; at = m.at(at).older {
-		left--
-		e := m.at(at)
-		if e.lane&laneMark == 0 && e.parent != 0 && m.at(e.parent).lane&laneMark != 0 {
-			e.lane |= laneMark
-			all = append(all, at)
-		}
-	}
+	all := x.hanging(own, keep)
 	for i := len(all) - 1; i >= 0; i-- {
 		m.at(all[i]).lane &^= laneMark
 		if i >= len(own) || !keep {
@@ -66,4 +48,49 @@ func (x *Index) correct(slot int, c Chain, depth int32, keep bool) {
 		}
 	}
 	x.scratch = all[:0]
+}
+
+// hanging appends to a request's marked blocks what continues them, marked too: the walk through what was used longer ago ends where all of it
+// is found, which is at once where nothing branches off. With keep, what was entered since the request is passed over.
+func (x *Index) hanging(own []int32, keep bool) (all []int32) {
+	m := &x.members
+	hangs := func(e *member) bool {
+		return e.lane&laneMark == 0 && e.parent != 0 && m.at(e.parent).lane&laneMark != 0
+	}
+	open := 0 // children of marked blocks that were not met yet
+	for _, at := range own {
+		open += int(*m.childrenOf(at))
+		if parent := m.at(at).parent; parent != 0 && m.at(parent).lane&laneMark != 0 {
+			open--
+		}
+	}
+	// What hangs off c is older than where it hangs, and if it was entered before c, older than c's last block too.
+	from, left := own[0], math.MaxInt // what continues a withdrawn block must go with it, however far back
+	if keep {
+		from, left = own[len(own)-1], trimWalkMax
+		since := trimWalkMax
+		for at := own[0]; at != from && at != 0 && open > 0; at = m.at(at).older {
+			e := m.at(at)
+			if e.lane&laneMark != 0 {
+				continue
+			}
+			if hangs(e) {
+				open--
+			}
+			if since--; since == 0 {
+				open = math.MaxInt32 // it is not known how many of them are newer
+				break
+			}
+		}
+	}
+	all = own
+	for at := m.at(from).older; at != 0 && left > 0 && open > 0; at = m.at(at).older {
+		left--
+		if e := m.at(at); hangs(e) {
+			e.lane |= laneMark
+			all = append(all, at)
+			open += int(*m.childrenOf(at)) - 1
+		}
+	}
+	return all
 }

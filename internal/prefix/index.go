@@ -16,9 +16,9 @@ func DefaultOptions() Options {
 const (
 	// SlotsMax is the number of workers one index can hold. Higher slots never hold anything.
 	SlotsMax = 1024
-	// pairBytesMax is the most memory that one (block, worker) pair can cost: 32 for the member, and up to 39 for the
+	// pairBytesMax is the most memory that one (block, worker) pair can cost: 34 for the member, and up to 39 for the
 	// block's entry, or half of that or less and up to 16 for a bucket, or a fifth or less, the bucket and a wide set.
-	pairBytesMax = 73
+	pairBytesMax = 75
 	// fixedBytes is what an index costs before the first pair, and the rounding of pages and small tables.
 	fixedBytes = 128 << 10
 	// sweepPairs is how much of forgotten workers each Enter cleans up, beyond what it adds itself.
@@ -228,7 +228,7 @@ func (x *Index) insert(n uint16, key Key, size, parent int32, stamp uint32) (int
 		m.at(i).stamp = stamp
 		return i, true
 	}
-	*m.at(i) = member{key: key, lane: n, parent: parent, size: uint16(size), stamp: stamp}
+	m.set(i, member{key: key, lane: n, parent: parent, size: uint16(size), stamp: stamp})
 	if !h.alone {
 		m.file(i)
 	}

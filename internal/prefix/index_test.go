@@ -74,6 +74,24 @@ func check(t *testing.T, x *Index) {
 	}
 }
 
+// checkChildren fails when a member is the parent of more or fewer than it counts. Keys that stand in two places may leave it wrong.
+func checkChildren(t *testing.T, x *Index) {
+	t.Helper()
+	children := map[int32]int{}
+	for n := range x.lanes {
+		for i := x.lanes[n].newest; i != 0; i = x.members.at(i).older {
+			children[x.members.at(i).parent]++
+		}
+	}
+	for n := range x.lanes {
+		for i := x.lanes[n].newest; i != 0; i = x.members.at(i).older {
+			if counted := int(*x.members.childrenOf(i)); counted != children[i] {
+				t.Fatalf("lane %d: member %d counts %d children and has %d", n, i, counted, children[i])
+			}
+		}
+	}
+}
+
 func holdings(table *table) int {
 	count := 0
 	var set laneSet

@@ -5,12 +5,13 @@ package prefix
 // to follow. A block's only holder is found through its entry in the table; the members of shared blocks are filed here
 // by key and lane, with chained hashing.
 type members struct {
-	pages  []*[pageMembers]member
-	free   int32 // list through next
-	used   int   // numbers given out so far, 0 included
-	count  int   // members in use
-	shards [shardCount]buckets
-	bytes  int64
+	pages    []*[pageMembers]member
+	children []*[pageChildren]uint16 // how many members each one is the parent of; childrenMax stays what it is
+	free     int32                   // list through next
+	used     int                     // numbers given out so far, 0 included
+	count    int                     // members in use
+	shards   [shardCount]buckets
+	bytes    int64
 }
 
 // member is 32 bytes.
@@ -32,14 +33,32 @@ type buckets struct {
 }
 
 const (
-	pageBits    = 10
-	pageMembers = 1 << pageBits
-	memberBytes = 32
-	sizeMax     = 1<<16 - 1
-	headsLess   = 16
+	pageBits     = 10
+	pageMembers  = 1 << pageBits
+	memberBytes  = 32
+	childBits    = 12 // pages of 8 KiB, which the allocator hands out whole
+	pageChildren = 1 << childBits
+	childrenMax  = 1<<16 - 1
+	sizeMax      = 1<<16 - 1
+	headsLess    = 16
 )
 
 func (m *members) at(i int32) *member { return &m.pages[i>>pageBits][i&(pageMembers-1)] }
+
+func (m *members) childrenOf(i int32) *uint16 {
+	return &m.children[i>>childBits][i&(pageChildren-1)]
+}
+
+// set fills a member in that take returned.
+func (m *members) set(i int32, e member) {
+	*m.at(i) = e
+	if e.parent == 0 {
+		return
+	}
+	if n := m.childrenOf(e.parent); *n < childrenMax {
+		*n++
+	}
+}
 
 func pairHash(key Key, lane uint16) uint64 { return spread(key + Key(lane)*0xd6e8feb86659fd93) }
 
@@ -101,13 +120,22 @@ func (m *members) take() int32 {
 		m.pages = append(m.pages, new([pageMembers]member))
 		m.bytes += pageMembers * memberBytes
 	}
+	if m.used >= len(m.children)<<childBits {
+		m.children = append(m.children, new([pageChildren]uint16))
+		m.bytes += pageChildren * 2
+	}
 	m.used++
 	return int32(m.used - 1)
 }
 
 // give takes back a member that is neither filed nor in a list.
 func (m *members) give(i int32) {
-	*m.at(i) = member{older: m.free}
+	if parent := m.at(i).parent; parent != 0 {
+		if n := m.childrenOf(parent); *n > 0 && *n < childrenMax {
+			*n--
+		}
+	}
+	*m.at(i), *m.childrenOf(i) = member{older: m.free}, 0
 	m.free = i
 	m.count--
 }
@@ -171,4 +199,4 @@ func (m *members) unlink(l *list, first, last int32) {
 }
 
 // memory is the bytes allocated for members.
-func (m *members) memory() int64 { return m.bytes + 8*int64(cap(m.pages)) }
+func (m *members) memory() int64 { return m.bytes + 8*int64(cap(m.pages)+cap(m.children)) }

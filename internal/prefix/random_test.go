@@ -160,9 +160,11 @@ func TestRandomOperationsMatchTheNaiveIndex(t *testing.T) {
 		}
 		if op%2000 == 0 {
 			check(t, x)
+			checkChildren(t, x)
 		}
 	}
 	check(t, x)
+	checkChildren(t, x)
 }
 
 func TestGallopingAgreesWithWalkingForFiveHundredWorkers(t *testing.T) {

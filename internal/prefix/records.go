@@ -112,7 +112,7 @@ func (x *Index) putBack(n uint16, r *Record) bool {
 	}
 	i := m.take()
 	h := x.table.hold(r.Key, n, i)
-	*m.at(i) = member{key: r.Key, lane: n, parent: parent, size: r.Size, stamp: r.Stamp}
+	m.set(i, member{key: r.Key, lane: n, parent: parent, size: r.Size, stamp: r.Stamp})
 	if !h.alone {
 		m.file(i)
 	}

@@ -40,7 +40,7 @@ func (x *Index) enterAnew(n uint16, old *members, moved []int32) (left int) {
 		was := old.at(from)
 		i := x.members.take()
 		h := x.table.hold(was.key, n, i)
-		*x.members.at(i) = member{key: was.key, lane: n, parent: moved[was.parent], size: was.size, stamp: was.stamp}
+		x.members.set(i, member{key: was.key, lane: n, parent: moved[was.parent], size: was.size, stamp: was.stamp})
 		if !h.alone {
 			x.members.file(i)
 		}
