@@ -141,9 +141,18 @@ function sentence(d) {
   if (!d.worker || !first || first.why) return d.error || d.refused || d.reason || "It is under way.";
   const warm = first.matched_tokens ? `had ${count(first.matched_tokens)}${prompt ? " of " + count(prompt) : ""} prompt tokens warm` : "had none of the prompt warm";
   let text = `${first.worker} ${warm} and would cost ${time(first.total_seconds)} of engine time`;
-  if (next) text += next.total_seconds >= first.total_seconds ? `, ${time(next.total_seconds - first.total_seconds)} less than the next, ${next.worker}` : `; ${next.worker} would have cost ${time(first.total_seconds - next.total_seconds)} less, but the policy goes by another rule`;
+  if (next) text += next.total_seconds >= first.total_seconds ? `, ${time(next.total_seconds - first.total_seconds)} less than the next, ${next.worker}` : than(d, first, next);
   if (d.hit === "declined") text += `. ${count(d.best_matched_tokens)} tokens were warm elsewhere: waiting for them would have cost more than it saves`;
-  return text + (d.reason && d.reason !== "least cost" ? ". " + d.reason : "") + ".";
+  return text + (d.reason && !d.reason.startsWith("least cost") ? ". " + d.reason[0].toUpperCase() + d.reason.slice(1) : "") + ".";
+}
+
+// than says why a worker was chosen beside one that would have cost less.
+function than(d, first, next) {
+  const less = first.total_seconds - next.total_seconds;
+  if (less <= Math.max(d.tie_seconds || 0, (d.tie_share || 0) * next.total_seconds)) {
+    return `. That is as good as the ${time(next.total_seconds)} of ${next.worker}, so ${d.tie_warm && first.matched_tokens > (next.matched_tokens || 0) ? "the warmer cache" : "the fewer in flight, or chance,"} decided`;
+  }
+  return `; ${next.worker} would have cost ${time(less)} less, but the policy goes by another rule`;
 }
 
 const panel = (title, ...body) => el("div", {class: "panel"}, el("h3", {}, title), ...body);
