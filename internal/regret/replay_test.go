@@ -15,7 +15,7 @@ import (
 // choice from the same state.
 func beside(t *testing.T, policy string) (s regret.Sums, replayed float64) {
 	t.Helper()
-	trace, err := traces.Open("documents:documents=10,questions=5,rate=1", traces.Options{})
+	trace, err := traces.Open("documents:documents=8,questions=4,rate=1", traces.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func beside(t *testing.T, policy string) (s regret.Sums, replayed float64) {
 	if err := sweep.Do(context.Background(), []*sweep.Run{run}, 1, func(*sweep.Run) {}); err != nil {
 		t.Fatal(err)
 	}
-	all, err := sweep.Regrets(context.Background(), run, 6)
+	all, err := sweep.Regrets(context.Background(), run, 4)
 	if err != nil {
 		t.Fatal(err)
 	}

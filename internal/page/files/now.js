@@ -59,7 +59,7 @@ function regretted(t) {
   if (!looked) return "No choice of this time was held against what came of it: that takes streams that tell their usage, and another candidate.";
   const lost = all("regret_seconds.lost"), ahead = all("regret_seconds.ahead"), own = (ahead - lost) / looked, alike = own + (all("regret_cost_seconds.real") - all("regret_cost_seconds.foretold")) / looked;
   return `Of ${exactly(looked)} choices that were looked at another worker would have been cheaper for ${exactly(all("regret_requests.beaten"))}: ${time(lost)} lost, ${time(ahead)} ahead. ` +
-    `On the mean a choice gained ${time(Math.min(own, alike))} to ${time(Math.max(own, alike))} against the next best.`;
+    `On the mean a choice gained between ${time(Math.min(own, alike))} and ${time(Math.max(own, alike))} against the next best.`;
 }
 
 async function load() {
