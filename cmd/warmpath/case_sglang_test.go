@@ -34,6 +34,13 @@ func TestSGLangIsFollowedWhereItsOwnSettingsSayThatItPublishes(t *testing.T) {
 			}
 		}
 	}
+	several := newTeller(t, false)
+	several.settings = strings.Replace(w1.settings, `"kv_events"`, `"dp_size":2,"kv_events"`, 1)
+	for _, c := range doctor(t, exitOK, "--worker", several.url, "--no-requests").Workers[0].Checks {
+		if c.Part == "cache events" && (c.Level != "none" || !strings.Contains(c.Found, "2 data-parallel ranks") || c.Gain != "") {
+			t.Errorf("%+v", c)
+		}
+	}
 	if s := rt.worker("w2").Cache; s.Mode != modeAsked || s.Source != "tcp://127.0.0.1:"+port {
 		t.Errorf("%+v", s)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/checkup"
@@ -35,7 +36,11 @@ func addExact(ctx context.Context, c config.Config, s *safety, reports []checkup
 			m.render.Follow(render.Target{ID: r.ID, URL: r.URL, Key: string(w.Key), Engine: r.Engine, Models: r.Info.Models, ModelPath: r.Info.Path, Incarnation: 1})
 			followed[r.ID] = r.Info.BlockTokens > 0 && tellsEvents(c.Exact.Events, w, r.Engine, r.Info.Events)
 			if followed[r.ID] {
-				m.feeds.Follow(kvfeed.Target{ID: r.ID, URL: r.URL, Key: string(w.Key), Slot: i, Incarnation: 1, Rank: -1, Model: base, Engine: r.Engine, Told: r.Info.Events, Events: w.Events, Replay: w.Replay})
+				rank := -1
+				if w.Ranks > 0 {
+					rank = 0 // the first stands for all
+				}
+				m.feeds.Follow(kvfeed.Target{ID: r.ID, URL: r.URL, Key: string(w.Key), Slot: i, Incarnation: 1, Rank: rank, Ranks: r.Info.Ranks, Model: base, Engine: r.Engine, Told: r.Info.Events, Events: w.Events, Replay: w.Replay})
 			}
 		}
 	}
@@ -112,7 +117,7 @@ func tokensCheck(states []render.State, id string) checkup.Check {
 // eventsGains says what has an engine publish cache events.
 var eventsGains = map[string]string{
 	"vllm":         `start vllm serve with --kv-events-config '{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://*:5557","replay_endpoint":"tcp://*:5558"}'`,
-	"sglang":       `start SGLang with --kv-events-config '{"publisher":"zmq","endpoint":"tcp://*:5557","replay_endpoint":"tcp://*:5558"}'; its ranks, where it has several, are told apart by workers[].ranks`,
+	"sglang":       `start SGLang with --kv-events-config '{"publisher":"zmq","endpoint":"tcp://*:5557","replay_endpoint":"tcp://*:5558"}'`,
 	"tensorrt-llm": "set kv_cache_config.event_buffer_max_size above 0 in the engine's options",
 }
 
@@ -129,7 +134,9 @@ func eventsCheck(feeds []kvfeed.Status, r *checkup.Report, looked bool) checkup.
 		c.Found = f.Source.Endpoint
 		switch {
 		case f.Error != "":
-			c.Found, c.Gain = f.Error, eventsGains[r.Engine]
+			if c.Found = f.Error; !strings.Contains(f.Error, "workers[]") { // else it says what to set
+				c.Gain = eventsGains[r.Engine]
+			}
 		case f.Source.Replay == "" && !f.Source.Polled:
 			c.Level, c.Without = checkup.Partly, "what is missed cannot be asked for again: after each gap "+assumed+", until its cache has turned over"
 			c.Gain = "a replay endpoint beside it (vLLM: replay_endpoint in --kv-events-config)"

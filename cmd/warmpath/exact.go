@@ -109,7 +109,7 @@ func (m *exactMode) follow(t telemetry.Target, i fleet.Info) {
 	if n, err := strconv.Atoi(t.Rank); err == nil {
 		rank = n
 	}
-	m.feeds.Follow(kvfeed.Target{ID: t.ID, URL: t.URL, Key: t.Key, Slot: slot, Incarnation: t.Incarnation, Rank: rank, Model: base, Engine: i.Engine, Told: i.Events,
+	m.feeds.Follow(kvfeed.Target{ID: t.ID, URL: t.URL, Key: t.Key, Slot: slot, Incarnation: t.Incarnation, Rank: rank, Model: base, Engine: i.Engine, Told: i.Events, Ranks: i.Ranks,
 		BlocksMax: i.KVTokensMax / i.BlockTokens, Events: w.Events, Replay: w.Replay})
 	m.serve(func() {
 		before := m.told[t.ID]

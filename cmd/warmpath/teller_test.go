@@ -110,7 +110,7 @@ func (e *teller) pagesOfSGLang(out http.ResponseWriter, r *http.Request) {
 	case "/metrics":
 		io.WriteString(out, "sglang:num_running_reqs 0\nsglang:num_queue_reqs 0\n")
 	case "/server_info":
-		fmt.Fprintf(out, `{"version":"0.5.13","page_size":16,"max_total_num_tokens":160000,"dp_size":1,%s}`, e.settings)
+		fmt.Fprintf(out, `{"version":"0.5.13","page_size":16,"max_total_num_tokens":160000,%s}`, e.settings)
 	default:
 		http.NotFound(out, r)
 	}

@@ -53,6 +53,7 @@ type Info struct {
 	Urgency         Urgency   // what it makes of a request's priority
 	Salts           Salts     // in which requests it keeps caches apart by a salt
 	Path            string    // of the model's files as the engine names it: a folder, a file or a hub's name
+	Ranks           int       // data-parallel ranks that are one worker here, each with a cache of its own; 0 or 1: none, or not known
 	Events          string    // its settings of who publishes its cache events, in JSON as it tells them; "" it tells none
 	At              time.Time // when the engine said so; zero: it is only configured
 }

@@ -84,6 +84,7 @@ type Target struct {
 	Slot        int
 	Incarnation uint64 // another one is another engine
 	Rank        int    // -1: the worker is no rank of several
+	Ranks       int    // that the worker has behind it all together, where that is known
 	Model       string // base model, as requests' keys have it
 	Engine      string // as telemetry recognises it: "tensorrt-llm" is polled
 	Told        string // the engine's own settings of its publisher, where it tells them (fleet.Info.Events); "" it is asked

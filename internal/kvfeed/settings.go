@@ -60,6 +60,9 @@ func fromSettings(t Target) (Source, error) {
 	if err != nil {
 		return Source{}, err
 	}
+	if t.Rank < 0 && t.Ranks > 1 {
+		return Source{}, severalRanks(t.Ranks)
+	}
 	if s.Port == 0 && !bound(s.Endpoint) {
 		return Source{}, fmt.Errorf("the engine connects to %s in place of publishing there, as its address has no * in it: start it with one such as %s (--kv-events-config), "+
 			"or have the router listen there (workers[].events: bind+%s)", s.Endpoint, endpointDefault, s.Endpoint)
@@ -79,6 +82,11 @@ func fromSettings(t Target) (Source, error) {
 		*e.into = reachable(shifted, hostOf(t.URL))
 	}
 	return source, nil
+}
+
+// severalRanks is why ranks that are one worker are not followed: a request's tokens are cached where its rank is, which nobody knows.
+func severalRanks(n int) error {
+	return fmt.Errorf("the engine has %d data-parallel ranks, each with a cache of its own: have workers[].ranks tell them apart", n)
 }
 
 // bound says whether an engine listens at an endpoint: by its form alone, as ZeroMQ's users have it.

@@ -165,10 +165,14 @@ func parseSources(body []byte, t Target) (Source, error) {
 			all = append(all, one)
 		}
 	}
-	want := max(0, t.Rank)
-	i := slices.IndexFunc(all, func(s told) bool {
-		return (s.Rank == nil || *s.Rank == want) && (s.Enabled == nil || *s.Enabled) && (s.Kind == "" || s.Kind == "zmq") && s.Endpoint != ""
+	all = slices.DeleteFunc(all, func(s told) bool {
+		return s.Enabled != nil && !*s.Enabled || s.Kind != "" && s.Kind != "zmq" || s.Endpoint == ""
 	})
+	if t.Rank < 0 && len(all) > 1 {
+		return Source{}, severalRanks(len(all))
+	}
+	want := max(0, t.Rank)
+	i := slices.IndexFunc(all, func(s told) bool { return s.Rank == nil || *s.Rank == want })
 	if i < 0 {
 		return Source{}, errNoSource
 	}

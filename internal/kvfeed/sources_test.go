@@ -15,11 +15,13 @@ func TestEndpointsAreFoundInEveryForm(t *testing.T) {
 		`{"0":{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://[::ffff:127.0.0.1]:5557","replay_endpoint":"tcp://127.0.0.1:5558","topic":"kv"}}`: "tcp://10.1.2.3:5557 tcp://10.1.2.3:5558 kv",
 		`[{"data_parallel_rank":0,"endpoint":"tcp://10.0.0.1:5557","replay_endpoint":null,"topic":""}]`:                                                            "tcp://10.0.0.1:5557  ",
 		`{"sources":[{"data_parallel_rank":0,"endpoint":"tcp://*:7001"}]}`:                                                                                         "tcp://10.1.2.3:7001  ",
-		`{"0":{"endpoint":"ipc:///tmp/x"}}`:                     "ipc:///tmp/x  ",
-		`{"0":{"endpoint":"tcp://[::]:1"}}`:                     "tcp://10.1.2.3:1  ",
-		`{"1":{"endpoint":"tcp://*:1"}}`:                        "none",
-		`{"0":{"endpoint":"tcp://*:1","publisher":"null"}}`:     "none",
-		`{"0":{"endpoint":"a","enable_kv_cache_events":false}}`: "none",
+		`{"0":{"endpoint":"ipc:///tmp/x"}}`:                                                          "ipc:///tmp/x  ",
+		`{"0":{"endpoint":"tcp://[::]:1"}}`:                                                          "tcp://10.1.2.3:1  ",
+		`{"1":{"endpoint":"tcp://*:1"}}`:                                                             "none",
+		`{"0":{"endpoint":"tcp://*:1","publisher":"null"}}`:                                          "none",
+		`{"0":{"endpoint":"a","enable_kv_cache_events":false}}`:                                      "none",
+		`{"0":{"endpoint":"tcp://*:1"},"1":{"endpoint":"tcp://*:2"}}`:                                "none",
+		`{"0":{"endpoint":"tcp://*:1"},"1":{"endpoint":"tcp://*:2","enable_kv_cache_events":false}}`: "tcp://10.1.2.3:1  ",
 		`[]`: "none", `{}`: "none",
 	} {
 		s, err := parseSources([]byte(body), Target{URL: "http://10.1.2.3:8000", Rank: -1})
@@ -67,6 +69,9 @@ func TestEndpointsAreFoundInAnEnginesOwnSettings(t *testing.T) {
 		if Publishes(told) != (strings.Contains(want, "tcp://") || strings.Contains(want, "ipc://")) {
 			t.Errorf("%s: publishes %v", told, Publishes(told))
 		}
+	}
+	if _, err := fromSettings(Target{URL: "http://10.1.2.3:30000", Rank: -1, Ranks: 4, Told: `"` + zmq + `}"`}); err == nil || !strings.Contains(err.Error(), "4 data-parallel ranks") {
+		t.Errorf("four ranks that are one worker: %v", err)
 	}
 	if Publishes("") {
 		t.Error("an engine that tells nothing publishes")

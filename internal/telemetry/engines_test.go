@@ -124,11 +124,10 @@ func TestWhatSGLangSaysOfItsCacheEventsIsKeptAsItSaysIt(t *testing.T) {
 		`"kv_events_config":null,"kv_events":null`:                  "",
 		`"kv_events_config":"` + strings.Repeat("x", 5000) + `"`:    "",
 		`"page_size":1`: "",
-		`"dp_size":2,"kv_events_config":` + config: "",
 	} {
 		e := NewExaminer(Target{ID: "w", URL: newFake(handlers{"/v1/models": recorded(t, "sglang/models.json"), "/get_server_info": says("{" + settings + "}")}).listen(t)}, DefaultOptions())
-		if info, err := e.Identify(context.Background()); err != nil || info.Events != want {
-			t.Errorf("%s: %q %v, want %q", settings, info.Events, err, want)
+		if info, err := e.Identify(context.Background()); err != nil || info.Events != want || info.Ranks != 1 {
+			t.Errorf("%s: %q of %d ranks, %v, want %q", settings, info.Events, info.Ranks, err, want)
 		}
 		e.Close()
 	}

@@ -83,8 +83,7 @@ func sglangDetails(ctx context.Context, c *client, info *fleet.Info) (version st
 	}
 	info.Path = cmp.Or(path(v.Tokenizer), path(v.Model), info.Path)
 	for _, said := range []json.RawMessage{v.Resolved, v.Events} { // the latter has more
-		one := c.rank != "" || v.Ranks < 2 // ranks that are summed have a cache and a publisher each
-		if one && len(said) > 0 && len(said) <= eventsBytesMax && string(said) != "null" {
+		if len(said) > 0 && len(said) <= eventsBytesMax && string(said) != "null" {
 			info.Events = string(said)
 		}
 	}
@@ -95,6 +94,9 @@ func sglangDetails(ctx context.Context, c *client, info *fleet.Info) (version st
 		info.Urgency = fleet.HighFirst
 	}
 	ranks := max(1, v.Ranks)
+	if c.rank == "" {
+		info.Ranks = ranks
+	}
 	perRank := v.Slots / ranks
 	if len(v.States) > 0 && v.States[0].Slots > 0 {
 		perRank = v.States[0].Slots
