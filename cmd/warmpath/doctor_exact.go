@@ -75,7 +75,8 @@ func modelOf(r *checkup.Report) string {
 	return ""
 }
 
-// settledDown says that every worker was asked for tokens, and heard of on its events or not at all.
+// settledDown says that every worker was asked for tokens, and heard of on its events or not at all: one that replays nothing says nothing
+// while it is idle.
 func (m *exactMode) settledDown(followed map[string]bool) bool {
 	asked := map[string]bool{}
 	for _, s := range m.render.States() {
@@ -85,7 +86,7 @@ func (m *exactMode) settledDown(followed map[string]bool) bool {
 	}
 	heard := map[string]bool{}
 	for _, f := range m.feeds.Statuses() {
-		heard[f.ID] = f.Error != "" || f.State == kvevent.Exact || f.State == kvevent.Partial
+		heard[f.ID] = f.Error != "" || f.State == kvevent.Exact || f.State == kvevent.Partial || f.Subscribed && f.Source.Replay == ""
 	}
 	for id, events := range followed {
 		if !asked[id] || events && !heard[id] {

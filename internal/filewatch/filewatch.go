@@ -33,8 +33,8 @@ type Options struct {
 	Took func(what string, good bool)
 }
 
-// DefaultOptions: a look every two seconds, at files of up to 1 MiB.
-func DefaultOptions() Options { return Options{Interval: 2 * time.Second, FileBytesMax: 1 << 20} }
+// DefaultOptions: a look every second, at files of up to 1 MiB.
+func DefaultOptions() Options { return Options{Interval: time.Second, FileBytesMax: 1 << 20} }
 
 // Watcher watches any number of sets of files.
 type Watcher struct {

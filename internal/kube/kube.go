@@ -50,16 +50,20 @@ func Slices(namespace, service string) Resource {
 // Pace is how often what happens. The zero value of a field means its default.
 type Pace struct {
 	Resync  time.Duration // for how long a watch is gone by before all is listed anew; default 1 min
-	Grace   time.Duration // how much longer the server may take to end a watch that long; default 5 s
+	Grace   time.Duration // how much longer the server may take to end a watch that long; default 5 s, or Resync when that is shorter
 	List    time.Duration // how long a list may take; default 15 s
-	Backoff time.Duration // the longest wait between tries; default 5 s
+	Backoff time.Duration // the longest wait between tries; default 5 s, or Resync when that is shorter
 }
 
 func (p Pace) withDefaults() Pace {
+	if p.Resync <= 0 {
+		p.Resync = time.Minute
+	}
+	soon := min(5*time.Second, p.Resync) // who wants all anew each second is not to wait for five
 	for _, d := range []struct {
 		of    *time.Duration
 		value time.Duration
-	}{{&p.Resync, time.Minute}, {&p.Grace, 5 * time.Second}, {&p.List, 15 * time.Second}, {&p.Backoff, 5 * time.Second}} {
+	}{{&p.Grace, soon}, {&p.List, 15 * time.Second}, {&p.Backoff, soon}} {
 		if *d.of <= 0 {
 			*d.of = d.value
 		}

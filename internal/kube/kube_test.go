@@ -162,6 +162,14 @@ func TestAWatchIsNotTrustedForLong(t *testing.T) {
 	}
 }
 
+func TestWhoWantsAllAnewSoonWaitsNoLongerForWhatFails(t *testing.T) {
+	for resync, want := range map[time.Duration]time.Duration{0: 5 * time.Second, time.Minute: 5 * time.Second, time.Second: time.Second} {
+		if p := (Pace{Resync: resync}).withDefaults(); p.Grace != want || p.Backoff != want {
+			t.Errorf("listed anew each %v, a silent watch has %v more, and a server that fails is asked again after %v at most, want %v", resync, p.Grace, p.Backoff, want)
+		}
+	}
+}
+
 func TestWhatHappensWhileAWatchIsBrokenIsSeenAfterwards(t *testing.T) {
 	s, url := started(t)
 	s.Put(pods, pod("a"))

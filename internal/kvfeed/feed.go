@@ -64,7 +64,7 @@ func (f *feed) stop() {
 func (f *feed) status() Status {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := Status{ID: f.target.ID, Source: f.source, TrackerStats: f.tracker.Stats()}
+	s := Status{ID: f.target.ID, Source: f.source, Subscribed: f.epoch > 0 && f.err == nil, TrackerStats: f.tracker.Stats()}
 	s.Lag, s.ClockOffset, s.Stamped = f.lag.Most(time.Now())
 	if f.err != nil {
 		s.Error = f.err.Error()

@@ -99,6 +99,8 @@ type Status struct {
 	ID     string
 	Source Source
 	Error  string // why nothing comes at present; "" when it does
+	// Subscribed says that a publisher was connected to, and still is for all that is known: an idle one says nothing.
+	Subscribed bool
 	// Stamped says that events carry the engine's time, and came in the last minute: by how much the latest of these was late, and the least
 	// delay that this is told from, the difference of the clocks included; see kvevent.Lag.
 	Stamped          bool
