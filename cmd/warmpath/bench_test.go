@@ -42,6 +42,22 @@ func TestABenchThatCannotRunIsWrongUse(t *testing.T) {
 }
 
 func TestADecisionInExactModeIsMeasured(t *testing.T) {
+	dir := modelFiles(t, "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
+	texts := map[string][]string{"prose": {strings.Repeat("words \"said\" and\n", 300)}, "code": {strings.Repeat("func f() {\n\treturn\n}\n", 250)}}
+	got, err := exactRound(t.Context(), dir, texts, 0)
+	if err != nil || len(got) != len(exactKinds) {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	for i, d := range got {
+		if d.total <= 0 || d.render <= 0 || d.tokens <= 0 || d.total < d.render+d.match+d.place {
+			t.Errorf("%s: %+v", exactKinds[i].name, d)
+		}
+	}
+}
+
+// modelFiles is a folder with a model's files: a small tokenizer of the Qwen kind, and a chat template.
+func modelFiles(t *testing.T, template string) (dir string) {
+	t.Helper()
 	packed, err := os.Open("../../internal/tokenizer/testdata/qwen3.json.gz")
 	if err != nil {
 		t.Fatal(err)
@@ -55,21 +71,15 @@ func TestADecisionInExactModeIsMeasured(t *testing.T) {
 	if err := json.NewDecoder(z).Decode(&sample); err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	template := `{"chat_template": "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"}`
-	for name, content := range map[string]string{"tokenizer.json": string(sample.Tokenizer), "tokenizer_config.json": template} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+	dir = t.TempDir()
+	settings, err := json.Marshal(map[string]string{"chat_template": template})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"tokenizer.json": sample.Tokenizer, "tokenizer_config.json": settings} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	texts := map[string][]string{"prose": {strings.Repeat("words \"said\" and\n", 300)}, "code": {strings.Repeat("func f() {\n\treturn\n}\n", 250)}}
-	got, err := exactRound(t.Context(), dir, texts, 0)
-	if err != nil || len(got) != len(exactKinds) {
-		t.Fatalf("%+v, %v", got, err)
-	}
-	for i, d := range got {
-		if d.total <= 0 || d.render <= 0 || d.tokens <= 0 || d.total < d.render+d.match+d.place {
-			t.Errorf("%s: %+v", exactKinds[i].name, d)
-		}
-	}
+	return dir
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/warmpath/warmpath/internal/downstream"
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/hush"
+	"github.com/warmpath/warmpath/internal/intake"
 	"github.com/warmpath/warmpath/internal/ledger"
 	"github.com/warmpath/warmpath/internal/llmapi"
 	"github.com/warmpath/warmpath/internal/memory"
@@ -82,6 +83,7 @@ func (r *router) crowded(w http.ResponseWriter, q *http.Request) {
 	body := llmapi.ErrorBody(dialect, http.StatusTooManyRequests, llmapi.KindRateLimit,
 		"this client has more than "+strconv.Itoa(most)+" connections open, the limit for one address (setting connections_per_client_max)", "")
 	h := w.Header()
+	intake.Identify(nil, intake.RequestID(intake.RequestFields(w, q, nil)), dialect == llmapi.Anthropic).AddTo(h)
 	h.Set("Content-Type", "application/json")
 	h.Set("Retry-After", "1")
 	h.Set("Content-Length", strconv.Itoa(len(body)))

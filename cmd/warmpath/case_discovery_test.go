@@ -111,6 +111,7 @@ func TestSHD_02_DrainingByHandMovesWhatWaitsAndOutlastsDiscovery(t *testing.T) {
 }
 
 func TestTMO_04_NobodyWaitsForAWorkerThatDiscoveryTookOut(t *testing.T) {
+	t.Parallel()
 	const clients = 120
 	var frozen []*worker
 	for range 6 {

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -206,66 +204,6 @@ func TestDSC_02_WhateverAWatchMissesIsKnownSoon(t *testing.T) {
 	c.Refuse(0)
 	rt.finds(two, one)
 	rt.awaitSource("kubernetes", func(s sourceState) bool { return !s.Stale && s.Error == "" })
-}
-
-// streamOn opens streams until one is on a worker whose streams go on.
-func (rt *testRouter) streamOn(w *worker) *http.Response {
-	rt.t.Helper()
-	for i := 0; ; i++ {
-		before := w.count()
-		resp, err := rt.open(context.Background(), "/v1/chat/completions", chat(fmt.Sprint("a stream ", i), true))
-		if err != nil || resp.StatusCode != http.StatusOK {
-			rt.t.Fatal(resp, err)
-		}
-		if w.count() > before {
-			return resp
-		}
-		read(resp, nil)
-	}
-}
-
-func TestDSC_04_PortsThatAreTakenAwayGetNothingNewAndEndInPeace(t *testing.T) {
-	c := newCluster(t)
-	one, two, three := newWorker(t, nil), newWorker(t, nil), newWorker(t, nil)
-	rt := startIn(t, c, config.KubernetesSource{Service: "s", Ports: []string{"x", "y"}}, nil)
-	host, _ := where(one)
-	has := func(x, y *worker) {
-		_, px := where(x)
-		_, py := where(y)
-		c.Put(slicesOf, kubefake.Slice("s-1", "s", map[string]int{"x": px, "y": py}, kubefake.Endpoint("p1", "u1", host, true, false)))
-	}
-	has(one, two)
-	rt.finds(one, two)
-	end := make(chan struct{})
-	two.on(hold(end))
-	resp := rt.streamOn(two)
-	defer resp.Body.Close()
-	series := func(w *worker) bool {
-		_, port := where(w)
-		return strings.Contains(read(rt.http.Get(rt.AdminURL()+"/metrics")).body, fmt.Sprintf(`worker="p1:%d"`, port))
-	}
-	if !series(two) {
-		t.Fatal("no series of the worker")
-	}
-	has(one, one) // [x, y] -> [x]
-	eventually(t, "the second port to drain", func() bool { s := rt.found(two); return s != nil && s.State == "draining" })
-	if n := rt.asks(two, "m", 20); n != 0 {
-		t.Errorf("%d requests to a port that was taken away", n)
-	}
-	has(three, three) // [x] -> [z]
-	rt.finds(three)
-	rt.loses(one)
-	if n := rt.asks(three, "m", 10); n != 10 {
-		t.Errorf("%d of 10 requests to the only port", n)
-	}
-	close(end)
-	if text, err := io.ReadAll(resp.Body); err != nil || !strings.HasSuffix(string(text), "data: [DONE]\n\n") {
-		t.Errorf("the stream on the port that was taken away: %q %v", text, err)
-	}
-	rt.loses(two)
-	if series(one) || series(two) || !series(three) {
-		t.Error("series of ports that are gone")
-	}
 }
 
 // refusing is a worker that can cease to take connections while it serves those that it has.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -147,40 +148,44 @@ func TestLOD_02_AWorkerThatFlapsWhileRequestsRunKeepsRightCounts(t *testing.T) {
 }
 
 func TestLOD_03_EveryPathCountsAsLoad(t *testing.T) {
-	hold := func(c *call) { c.wait(300 * time.Millisecond); c.json(http.StatusOK, `{}`) }
-	workers := []*worker{newWorker(t, hold), newWorker(t, hold), newWorker(t, hold), newWorker(t, hold)}
-	rt := start(t, nil, workers...)
-	prefix := strings.Repeat("shared words ", 200)
-	for _, path := range append([]string{"/v1/rerank", "/v1/tokenize", "/v1/audio/transcriptions", "/v1/anything/else"}, postPaths...) {
-		body := fmt.Sprintf(`{"model":"m","max_tokens":50,"messages":[{"role":"user","content":%q}],"prompt":%q,"input":%q,"query":%q}`, prefix, prefix, prefix, prefix)
-		moved := make(chan bool, 1)
-		var watch sync.WaitGroup
-		watch.Go(func() {
-			for range 400 {
-				for _, w := range rt.state().Workers {
-					if w.InFlight > 0 {
-						moved <- true
-						return
-					}
-				}
-				<-time.After(time.Millisecond)
-			}
-			moved <- false
-		})
-		got := shares(rt, workers, 100, func(i int) reply {
-			if path == "/v1/audio/transcriptions" {
-				return rt.post(path, "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n--b--\r\n", "Content-Type", "multipart/form-data; boundary=b")
-			}
-			return rt.post(path, body)
-		})
-		watch.Wait()
-		for i, n := range got {
-			if n > 45 {
-				t.Errorf("%s: worker %d got %d of 100: %v", path, i+1, n, got)
-			}
+	const many = 100
+	var goOn atomic.Pointer[chan struct{}]
+	held := func(c *call) { // until all are inside: nothing is as fast as to be over before the next is chosen
+		select {
+		case <-*goOn.Load():
+		case <-c.gone:
 		}
-		if !<-moved {
-			t.Errorf("%s: nothing was ever counted in flight", path)
+		c.json(http.StatusOK, `{}`)
+	}
+	workers := []*worker{newWorker(t, held), newWorker(t, held), newWorker(t, held), newWorker(t, held)}
+	rt := start(t, func(c *config.Config) { c.Queue.Enabled = false }, workers...) // which would hold some of them back
+	prefix := strings.Repeat("shared words ", 200)
+	body := fmt.Sprintf(`{"model":"m","max_tokens":50,"messages":[{"role":"user","content":%q}],"prompt":%q,"input":%q,"query":%q}`, prefix, prefix, prefix, prefix)
+	for _, path := range append([]string{"/v1/rerank", "/v1/tokenize", "/v1/audio/transcriptions", "/v1/anything/else"}, postPaths...) {
+		release := make(chan struct{})
+		goOn.Store(&release)
+		spread := make(chan []int, 1)
+		go func() {
+			spread <- shares(rt, workers, many, func(i int) reply {
+				if path == "/v1/audio/transcriptions" {
+					return rt.post(path, "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n--b--\r\n", "Content-Type", "multipart/form-data; boundary=b")
+				}
+				return rt.post(path, body)
+			})
+		}()
+		eventually(t, path+": all requests to be counted at their workers", func() bool {
+			counted := 0
+			for _, w := range rt.state().Workers {
+				counted += w.InFlight
+			}
+			return counted == many
+		})
+		close(release)
+		got := <-spread
+		for i, n := range got {
+			if n > many*45/100 {
+				t.Errorf("%s: worker %d got %d of %d: %v", path, i+1, n, many, got)
+			}
 		}
 		rt.idle()
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -135,6 +136,49 @@ func TestRET_06_RetriesDoNotMultiply(t *testing.T) {
 	r = rt.post("/v1/chat/completions", chat("last", false))
 	if r.body != `{"error":{"message":"full"}}` {
 		t.Errorf("the worker's own words are lost: %s", r.body)
+	}
+}
+
+func TestRET_06_RequestsThatFailAtOneMomentAreNotTriedAgainAtOne(t *testing.T) {
+	const clients = 10 // as many retries as a fresh router may spend
+	var mu sync.Mutex
+	var failed time.Time                    // when all of them are answered
+	arrived := map[string][]time.Duration{} // since then, by prompt
+	all := make(chan struct{})
+	refuse := func(c *call) {
+		mu.Lock()
+		first := len(arrived[string(c.body)]) == 0
+		arrived[string(c.body)] = append(arrived[string(c.body)], c.at.Sub(failed))
+		if first && len(arrived) == clients {
+			failed = time.Now()
+			close(all)
+		}
+		mu.Unlock()
+		if first {
+			select {
+			case <-all:
+			case <-c.gone:
+			}
+		}
+		c.json(http.StatusServiceUnavailable, `{"error":{"message":"full"}}`)
+	}
+	rt := start(t, func(c *config.Config) { c.RetriesMax = 1 }, newWorker(t, refuse), newWorker(t, refuse), newWorker(t, refuse), newWorker(t, refuse))
+	var asking sync.WaitGroup
+	for i := range clients {
+		asking.Go(func() { rt.post("/v1/chat/completions", chat(fmt.Sprint("together ", i), false)) })
+	}
+	asking.Wait()
+	var waits []time.Duration
+	for prompt, at := range arrived {
+		if len(at) != 2 {
+			t.Fatalf("%s: asked %d times, want 2", prompt, len(at))
+		}
+		waits = append(waits, at[1])
+	}
+	least, most := slices.Min(waits), slices.Max(waits)
+	t.Logf("tried again after %v to %v", least, most)
+	if least < 5*time.Millisecond || most-least <= 5*time.Millisecond {
+		t.Errorf("tried again after %v to %v: want a moment for the fleet, and not the same one for all", least, most)
 	}
 }
 

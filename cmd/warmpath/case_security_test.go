@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/warmpath/warmpath/internal/config"
 )
@@ -135,5 +137,64 @@ func TestSEC05NoKeyAndNoPromptIsFoundAnywhereButAtTheWorker(t *testing.T) {
 		if c.r.Header.Get("Authorization") != "Bearer "+workerKey || c.r.Header.Get("X-Api-Key") != "" {
 			t.Fatalf("the worker got %v", c.r.Header)
 		}
+	}
+}
+
+// refused sends the bytes of a request and reads the answer, though the request may not be at its end.
+func (rt *testRouter) refused(request string) reply {
+	rt.t.Helper()
+	conn := rt.dial()
+	defer conn.Close()
+	io.WriteString(conn, request)
+	return read(http.ReadResponse(bufio.NewReader(conn), nil))
+}
+
+func TestSEC06WhoeverIsRefusedIsToldTheIdOfItsRequest(t *testing.T) {
+	w := newWorker(t, nil)
+	rt := start(t, func(c *config.Config) {
+		keyed(t, "")(c)
+		c.BodyBytesMax, c.Timeouts.Client = 1<<20, 150*time.Millisecond
+	}, w)
+	const key, path = "Authorization: Bearer " + searchKey + "\r\n", "/v1/chat/completions"
+	whole := func(body string) string { return fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body) }
+	for i, c := range []struct {
+		status           int
+		line, head, rest string
+		logged           bool
+	}{
+		{400, "POST " + path, key, whole(`{"model":"m","x":` + strings.Repeat("[", 100_000)), true},
+		{400, "POST " + path, key, whole("no JSON"), true},
+		{401, "POST " + path, "", "Content-Length: 1073741824\r\n\r\n", true},
+		{401, "POST /v1/messages", "", "Transfer-Encoding: chunked\r\n\r\n", true},
+		{404, "POST " + path, key, whole(`{"model":"nobody's"}`), true},
+		{404, "POST /nowhere", "", "Content-Length: 1073741824\r\n\r\n", false},
+		{405, "TRACE /v1/models", "", "\r\n", false},
+		{408, "POST " + path, key, "Content-Length: 100\r\n\r\n{", true},
+		{413, "POST " + path, key, "Content-Length: 1048577\r\n\r\n", true},
+	} {
+		id := fmt.Sprint("mine-", i)
+		named := rt.refused(c.line + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Request-Id: " + id + "\r\n" + c.head + c.rest)
+		nameless := rt.refused(c.line + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + c.head + c.rest)
+		made := nameless.header.Get("X-Request-Id")
+		if named.status != c.status || nameless.status != c.status || named.header.Get("X-Request-Id") != id || len(made) != 32 {
+			t.Errorf("%s: %d and %d, want %d; ids %q and %q; %s", c.line, named.status, nameless.status, c.status, named.header.Get("X-Request-Id"), made, named.body)
+		}
+		if anthropic := c.line == "POST /v1/messages"; anthropic != (named.header.Get("Request-Id") == id) {
+			t.Errorf("%s: Request-Id %q", c.line, named.header.Get("Request-Id"))
+		}
+		rt.idle()
+		for _, one := range []string{id, made} {
+			if line := fmt.Sprintf("msg=request request=%s ", one); c.logged != strings.Contains(rt.log.String(), line) {
+				t.Errorf("%s, answered %d: %q in the access log, want %v", c.line, c.status, line, c.logged)
+			}
+		}
+	}
+	if n := w.count(); n != 0 {
+		t.Errorf("the worker was asked %d times", n)
+	}
+	few := start(t, func(c *config.Config) { c.ClientMax = 1 }, w)
+	few.held()
+	if r := few.refused("POST /v1/messages HTTP/1.1\r\nHost: x\r\nX-Request-Id: beyond\r\nContent-Length: 2\r\n\r\n{}"); r.status != 429 || r.header.Get("X-Request-Id") != "beyond" || r.header.Get("Request-Id") != "beyond" {
+		t.Errorf("on a connection too many: %d %v", r.status, r.header)
 	}
 }

@@ -58,8 +58,10 @@ func (i *ice) freeze() { i.frozen.Store(true) }
 func (i *ice) thaw() { i.frozen.Store(false); close(i.thawed) }
 
 func TestAFrozenWorkerGetsNoMoreTrafficUntilItThaws(t *testing.T) {
+	t.Parallel()
 	for _, stream := range []bool{false, true} {
 		t.Run(fmt.Sprint("stream ", stream), func(t *testing.T) {
+			t.Parallel()
 			w1, cold := freezable(t)
 			w2, _ := freezable(t)
 			rt := start(t, func(c *config.Config) { c.Policy = "round-robin" }, w1, w2)
@@ -101,6 +103,7 @@ func TestAFrozenWorkerGetsNoMoreTrafficUntilItThaws(t *testing.T) {
 }
 
 func TestTheLastWorkerOfAModelKeepsItsTrafficThoughItIsFrozen(t *testing.T) {
+	t.Parallel()
 	w1, cold := freezable(t)
 	rt := start(t, nil, w1, newWorker(t, nil, "other"))
 	rt.awaitTelemetry("w1", "fresh")
@@ -122,8 +125,10 @@ func TestTheLastWorkerOfAModelKeepsItsTrafficThoughItIsFrozen(t *testing.T) {
 }
 
 func TestHLT_05_AWorkerDeepInAPromptIsNotPutOutWhileItsStreamsGiveTokens(t *testing.T) {
+	t.Parallel()
 	for _, workers := range []int{1, 2} {
 		t.Run(fmt.Sprint(workers, " workers"), func(t *testing.T) {
+			t.Parallel()
 			over := make(chan struct{})
 			w1 := newWorker(t, func(c *call) {
 				switch {

@@ -46,6 +46,7 @@ func silentListener(t *testing.T) (url string) {
 }
 
 func TestTMO_01_AnUnresponsiveWorkerHoldsUpNobodyElse(t *testing.T) {
+	t.Parallel()
 	w2, w3 := newWorker(t, nil), newWorker(t, nil)
 	silent := silentListener(t)
 	rt := start(t, func(c *config.Config) {
@@ -217,6 +218,7 @@ func TestTMO_01_AnErrorWhoseBodyStallsHoldsNobody(t *testing.T) {
 	}
 	patient := func(c *config.Config) { c.Timeouts.IdleGap = time.Hour }
 	t.Run("another worker answers", func(t *testing.T) {
+		t.Parallel()
 		w1, w2 := newWorker(t, stall(500)), newWorker(t, stall(503))
 		rt := start(t, patient, w1, w2, newWorker(t, nil))
 		if r := rt.post("/v1/chat/completions", chat("stalls", false)); r.status != http.StatusOK {
@@ -231,6 +233,7 @@ func TestTMO_01_AnErrorWhoseBodyStallsHoldsNobody(t *testing.T) {
 	})
 	for _, status := range []int{429, 500, 501, 503} {
 		t.Run(fmt.Sprint("the only worker answers ", status), func(t *testing.T) {
+			t.Parallel()
 			rt := start(t, patient, newWorker(t, stall(status)))
 			r := rt.post("/v1/messages", chat("stalls", true))
 			var said struct {

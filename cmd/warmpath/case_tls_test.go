@@ -269,10 +269,11 @@ func both(w1, w2 *worker, script func(*call)) {
 }
 
 func TestWorkersAreReachedOverTLSAsOverPlainHTTP(t *testing.T) {
-	p := newPaper(t)
+	t.Parallel()
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
-			said := map[string]string{}
+			t.Parallel()
+			p, said := newPaper(t), map[string]string{}
 			for _, scheme := range []string{"http", "https"} {
 				w1, w2 := newWorker(t, nil), newWorker(t, nil)
 				if scheme == "https" {

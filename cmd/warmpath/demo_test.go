@@ -47,7 +47,7 @@ func TestTheDemoEndsWithOneObjectKeyedByPolicy(t *testing.T) {
 func TestADemoThatIsKeptServesUntilItIsInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	o := demoOptions{seed: 3, seconds: 3, timeScale: 1, profile: "h100-8b", keep: true}
+	o := demoOptions{seed: 3, seconds: 2, timeScale: 1, profile: "h100-8b", keep: true}
 	out := &watched{needle: "Still serving under warm-cost", found: cancel}
 	if err := runDemo(ctx, o, out, out); err != nil {
 		t.Errorf("%v\n%s", err, out.String())

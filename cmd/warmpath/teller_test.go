@@ -171,8 +171,12 @@ func long(topic string) string {
 
 // cached are the events by which an engine says that it computed a prompt of one user's message. like may say more of them; its names tell
 // prompts apart by what it says, as engines' hashes do.
-func cached(content string, like kvevent.Event) (events []kvevent.Event) {
-	ids := tokensOf(turn("user", content))
+func cached(content string, like kvevent.Event) []kvevent.Event {
+	return computed(tokensOf(turn("user", content)), like)
+}
+
+// computed are those of any prompt, by its tokens.
+func computed(ids []uint32, like kvevent.Event) (events []kvevent.Event) {
 	name := uint64(14695981039346656037) // of FNV-1a, as its factor below
 	for _, b := range []byte(like.Adapter + "/" + like.Salt) {
 		name = (name ^ uint64(b)) * 1099511628211

@@ -144,11 +144,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.serveReady(w)
 	case r.Method == http.MethodConnect || r.Method == http.MethodTrace: // a tunnel, and an echo of headers that may hold a worker's key
 		w.Header().Set("Allow", allowedMethods)
-		f := &failure{status: http.StatusMethodNotAllowed, kind: llmapi.KindInvalid, message: "the method " + r.Method + " is not passed on"}
-		f.writeUnread(w, r, llmapi.OpenAI, false)
+		turnAway(w, r, &failure{status: http.StatusMethodNotAllowed, kind: llmapi.KindInvalid, message: "the method " + r.Method + " is not passed on"})
 	case !passes:
-		f := &failure{status: http.StatusNotFound, kind: llmapi.KindNotFound, message: "no such path: " + path + "; this router serves /v1/..., the engines' own inference paths (docs/ENGINES.md), /healthz and /readyz"}
-		f.writeUnread(w, r, llmapi.OpenAI, false)
+		turnAway(w, r, &failure{status: http.StatusNotFound, kind: llmapi.KindNotFound, message: "no such path: " + path + "; this router serves /v1/..., the engines' own inference paths (docs/ENGINES.md), /healthz and /readyz"})
 	case r.Method == http.MethodOptions:
 		w.Header().Set("Allow", allowedMethods)
 		w.WriteHeader(http.StatusNoContent)
@@ -157,6 +155,12 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		p.serve(w, r, kind)
 	}
+}
+
+// turnAway answers what is no request to any model.
+func turnAway(w http.ResponseWriter, r *http.Request, f *failure) {
+	w.Header().Set(intake.HeaderRequestID, intake.RequestID(intake.RequestFields(w, r, nil)))
+	f.writeUnread(w, r, llmapi.OpenAI, false)
 }
 
 // allowedMethods are those with a meaning here; engines may know others, which pass.
