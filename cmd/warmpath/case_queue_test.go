@@ -180,8 +180,10 @@ func TestFLW04EachRequestLeavesAtTheNearestOfItsLimitsAndIsNeverServedLater(t *t
 	if n := h.w.count(); n != 1 {
 		t.Errorf("the worker saw %d requests, and one had room", n)
 	}
-	if n := h.metric("warmpath_queue_requests_total", `result="timed_out"`); n != 4 {
-		t.Errorf("%v timed out", n)
+	for _, name := range []string{"warmpath_queue_requests_total", "warmpath_queue_wait_seconds_count"} {
+		if n := h.metric(name, `result="timed_out"`); n != 4 {
+			t.Errorf("%s: %v timed out", name, n)
+		}
 	}
 	if !strings.Contains(h.log.String(), "refused=queue_timeout") {
 		t.Error("the access log does not say why")
@@ -231,6 +233,11 @@ func TestFLW05RequestsAreHeldUntilAWorkerComes(t *testing.T) {
 	h.empty()
 	if n := w.count(); n != len(served) {
 		t.Errorf("the worker saw %d requests of %d", n, len(served))
+	}
+	for result, want := range map[string]int{"placed": len(served), "left": len(left), "timed_out": 0} {
+		if n := h.metric("warmpath_queue_wait_seconds_count", `result="`+result+`"`); n != float64(want) {
+			t.Errorf("%v waits %s, want %d", n, result, want)
+		}
 	}
 }
 
