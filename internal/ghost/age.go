@@ -12,11 +12,12 @@ func (c *caches) age() {
 	}
 }
 
-// stale is the share of what all lanes hold that was not used since age; 0 of nothing.
+// stale is the share of what all lanes hold that are counted that was not used since age; 0 of nothing.
 func (c *caches) stale() float64 {
 	var tokens, stale int64
-	for n := range c.lanes {
-		tokens, stale = tokens+c.lanes[n].tokens, stale+c.lanes[n].stale
+	for n := int32(0); int(counted(n)) < len(c.lanes); n++ {
+		l := &c.lanes[counted(n)]
+		tokens, stale = tokens+l.tokens, stale+l.stale
 	}
 	return float64(stale) / float64(max(1, tokens))
 }

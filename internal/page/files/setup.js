@@ -66,8 +66,8 @@ async function load() {
     const meter = el("i");
     if (share !== undefined) meter.style.setProperty("--share", Math.min(share, 1).toFixed(3));
     return el("tr", {}, el("th", {scope: "row"}, b.name.replaceAll("_", " ")), el("td", {}, b.each ? "each" : say(b.used)), el("td", {}, b.limit ? say(b.limit) : "none"),
-      el("td", {}, share === undefined ? none : el("span", {class: "meter", "--meter": share > .9 ? "var(--bad)" : share > .7 ? "var(--warn)" : "var(--c2)"}, meter, el("b", {}, percent(share)))),
-      el("td", {class: b.refused ? "warn" : null}, exactly(b.refused)), el("td", {class: "text mono"}, b.setting || "fixed"));
+      el("td", {}, share === undefined ? none : el("span", {class: "meter", "--meter": b.rolls ? "var(--c2)" : share > .9 ? "var(--bad)" : share > .7 ? "var(--warn)" : "var(--c2)"}, meter, el("b", {}, percent(share)))),
+      el("td", {class: b.refused && !b.rolls ? "warn" : null}, exactly(b.refused)), el("td", {class: "text mono"}, b.setting || "fixed"));
   }));
   const m = s.memory || {};
   put(memory, facts(["Memory", m.limit ? bytes(m.used) + " of " + bytes(m.limit) + ", by " + m.source : bytes(m.used) + ", no limit"], ["Given back", (m.shed || []).filter((g) => g.times).map((g) => `${g.name} ${g.times} times, ${bytes(g.bytes)}`).join("; ")]),
