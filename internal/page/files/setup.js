@@ -48,12 +48,19 @@ async function look() {
     }
   }
   const order = Object.keys(levels), all = [...same.values()].sort((a, b) => order.indexOf(a.level) - order.indexOf(b.level));
-  const good = all.filter((c) => c.level === "full"), others = all.filter((c) => c.level !== "full");
+  const good = all.filter((c) => c.level === "full"), asked = all.filter((c) => c.level === "unseen"), others = all.filter((c) => c.level !== "full" && c.level !== "unseen");
   const one = (c) => el("div", {class: "panel " + (levels[c.level].frame || "")}, el("div", {}, el("span", {class: "chip " + levels[c.level].chip}, c.level), " ", el("b", {}, c.part), el("span", {class: "soft"}, " · " + names(c.workers))),
     el("p", {}, c.found), c.without && el("p", {class: "soft"}, c.without), c.gain && copied(c.gain));
-  put(checks, !all.length && el("p", {class: "soft"}, "There is no worker to look at."), others.map(one), all.length > 0 && !others.length && el("p", {class: "good"}, "Every worker gives all that the router can use."),
+  put(checks, !all.length && el("p", {class: "soft"}, "There is no worker to look at."), others.map(one), [...new Set(asked.map((c) => c.found))].map((why) => unseen(why, asked.filter((c) => c.found === why), found.workers)), all.length > 0 && !others.length && el("p", {class: "good"}, "Every worker gives all that the router can use."),
     good.length > 0 && el("details", {}, el("summary", {}, exactly(good.length) + " findings are as good as can be"), el("div", {class: "rows"}, good.map(one))),
     found.left_out > 0 && el("p", {class: "soft"}, exactly(found.left_out) + " more workers were not looked at: GET /checks?worker=ID does."));
+}
+
+// unseen is what could not be seen for one reason. The page sends no requests of its own accord; the doctor does.
+function unseen(why, parts, workers) {
+  const of = new Set(parts.flatMap((c) => c.workers)), urls = workers.filter((w) => of.has(w.id)).map((w) => w.url);
+  return el("div", {class: "panel"}, el("div", {}, el("span", {class: "chip"}, "unseen"), " ", el("b", {}, [...new Set(parts.map((c) => c.part))].join(", ")), el("span", {class: "soft"}, " · " + names([...of]))),
+    el("p", {}, why + ". The doctor looks again, and sends each worker a short request:"), copied("warmpath doctor" + urls.slice(0, 8).map((u) => " --worker " + u).join("")));
 }
 
 const names = (ids) => ids.length > 6 ? ids.slice(0, 5).join(", ") + " and " + (ids.length - 5) + " more" : ids.join(", ");
