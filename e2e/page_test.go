@@ -231,6 +231,36 @@ func TestADecisionOpensAndARequestIsCancelledOnThePage(t *testing.T) {
 	w.said = nil // the browser tells of the 404
 }
 
+// Clients write ids: one for several requests, one that looks like a filter, one that is half an escape.
+func TestOddIDsOfRequestsBreakNothingOnThePage(t *testing.T) {
+	s := startSimulated(t, 2)
+	ids := []string{"twice", "__proto__=x", "worker=w1", "50%", "$(reboot)", "a/../b", "twice"}
+	for _, id := range ids {
+		if status, _, err := s.ask(t.Context(), map[string]any{"model": simModel, "max_tokens": 5, "messages": []map[string]string{{"role": "user", "content": id}}}, "X-Request-Id", id); status != http.StatusOK {
+			t.Fatal(status, err)
+		}
+	}
+	b := startBrowser(t)
+	b.window(1280, "light")
+	w := s.open(t, b, "why/50%")
+	w.becomes("an address that is no escape is a request's id", 5*time.Second, `document.querySelector("dialog")?.textContent.includes("tokens warm") || document.querySelector("dialog .verdict")`)
+	w.click("dialog", "Close")
+	w.becomes("each request has a line", 5*time.Second, fmt.Sprintf(`document.querySelectorAll("#part-why tbody:last-of-type tr[data-id]").length >= %d && document.querySelectorAll('#part-why tr[data-id="twice"]').length === 2`, len(ids)))
+	for _, id := range ids[1:6] {
+		w.click("#part-why", id)
+		w.becomes(id+" opens", 5*time.Second, `document.querySelector("dialog .verdict")`)
+		w.click("dialog", "Close")
+	}
+	var polluted bool
+	if w.evaluate(`({}).value !== undefined`, &polluted); polluted {
+		t.Error("an id has changed what all objects have")
+	}
+	w.quiet("with odd ids")
+	w.evaluate(`location.hash = "why/" + encodeURIComponent("$(reboot)'s")`, nil)
+	w.becomes("what is copied is one word", 5*time.Second, `document.querySelector("dialog")?.textContent.includes("explain --id '$(reboot)'\\''s' --log")`)
+	w.said = nil // the browser tells of the 404
+}
+
 func TestTheSecondTurnOfThePlaygroundIsWarm(t *testing.T) {
 	s := startSimulated(t, 3)
 	b := startBrowser(t)

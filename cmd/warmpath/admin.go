@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -110,12 +111,18 @@ func readJSON(w http.ResponseWriter, q *http.Request, v any) error {
 	return nil
 }
 
+// answer writes JSON. What cannot be written so, which is a number that JSON has no word for, is said to be a fault of ours.
 func answer(w http.ResponseWriter, status int, v any) {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetIndent("", "  ")
+	if err := e.Encode(v); err != nil {
+		refuse(w, http.StatusInternalServerError, "the answer cannot be written: "+err.Error())
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.Encode(v)
+	w.Write(text.Bytes())
 }
 
 func refuse(w http.ResponseWriter, status int, message string) {

@@ -24,9 +24,16 @@ const (
 	eventGap       = 200 * time.Millisecond
 )
 
+// eventsForm is the form of what they are told.
+const eventsForm = "text/event-stream; charset=utf-8"
+
 // getEvents tells a snapshot a second as server-sent events, until the listener leaves.
 func (r *router) getEvents(w http.ResponseWriter, q *http.Request) {
 	if askedBy(q).refused(w) {
+		return
+	}
+	if q.Method == http.MethodHead { // it would listen until its connection ends, and hear nothing
+		w.Header().Set("Content-Type", eventsForm)
 		return
 	}
 	l, err := r.archive.feed.Listen()
@@ -38,7 +45,7 @@ func (r *router) getEvents(w http.ResponseWriter, q *http.Request) {
 	}
 	defer l.Close()
 	h := w.Header()
-	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("Content-Type", eventsForm)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
 	out := http.NewResponseController(w)

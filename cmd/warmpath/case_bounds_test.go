@@ -192,14 +192,19 @@ func TestTooManyConnectionsToTheAdminPortAreToldSo(t *testing.T) {
 	rt := start(t, nil, newWorker(t, nil))
 	at := strings.TrimPrefix(rt.AdminURL(), "http://")
 	rt.http.CloseIdleConnections()
-	for range adminConnectionsMax + 1 {
+	for range adminConnectionsMax {
 		c, err := net.Dial("tcp", at)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
+		io.WriteString(c, "POST /explain HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n")
 	}
-	eventually(t, "the one too many to be refused", func() bool { return rt.adminConns.refused.Load() > 0 })
+	eventually(t, "all of them to have a request under way", func() bool {
+		rt.adminConns.mu.Lock()
+		defer rt.adminConns.mu.Unlock()
+		return rt.adminConns.open.Load() == adminConnectionsMax && len(rt.adminConns.waiting) == 0
+	})
 	c, err := net.Dial("tcp", at)
 	if err != nil {
 		t.Fatal(err)
@@ -209,8 +214,32 @@ func TestTooManyConnectionsToTheAdminPortAreToldSo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if body, err := io.ReadAll(res.Body); res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), "256 connections") {
+	if body, err := io.ReadAll(res.Body); res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), "256 connections") || rt.adminConns.refused.Load() != 1 {
 		t.Errorf("the next one is answered %d %q, %v", res.StatusCode, body, err)
+	}
+}
+
+func TestConnectionsToTheAdminPortThatAskForNothingGiveWay(t *testing.T) {
+	rt := start(t, guardedBy(t), newWorker(t, nil))
+	for i := range 2 * adminConnectionsMax {
+		c, err := net.Dial("tcp", strings.TrimPrefix(rt.AdminURL(), "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		io.WriteString(c, []string{"", "GET /state HTTP/1.1\r\nX-Slow: ", "GET /state HTTP/1.1\r\nHost: localhost\r\n\r\n", "POST /policy HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"}[i%4])
+		if i%4 > 1 { // it is told that it needs a token, and then waits
+			if _, err := io.ReadFull(c, make([]byte, 12)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	rt.http.CloseIdleConnections()
+	if r := rt.adminAsks(http.MethodGet, "/state", "", readToken, ""); r.status != http.StatusOK {
+		t.Errorf("%d %s %v", r.status, r.body, r.err)
+	}
+	if n := rt.adminConns.open.Load(); n > adminConnectionsMax {
+		t.Errorf("%d connections", n)
 	}
 }
 

@@ -54,6 +54,7 @@ func TestARequestThatAnOperatorCancelsIsToldSoInItsDialectAndItsEngineIsFreed(t 
 		if rt.adminCall(http.MethodGet, "/decisions/"+id, "", &known); len(known.InFlight) != 1 || known.InFlight[0].ID != id {
 			t.Errorf("%+v", known)
 		}
+		eventually(t, "its engine to have it", func() bool { return w.count() == i+1 })
 		rt.cancel(id)
 		r := <-answered
 		if r.status != http.StatusServiceUnavailable || !strings.Contains(r.body, "cancelled by an operator") || r.header.Get("X-Should-Retry") != "false" || strings.Contains(r.body, `"type":"error"`) != (i == 1) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/warmpath/warmpath/internal/declog"
 	"github.com/warmpath/warmpath/internal/facts"
@@ -13,7 +14,8 @@ import (
 
 // fill makes a record of what is known of a request that is over.
 func fill(d *declog.Record, f *facts.Facts) {
-	d.Time, d.ID, d.API, d.Model, d.Tenant, d.Stream = f.Started, f.ID, f.API.String(), f.Model, f.Tenant, f.Stream
+	d.ID, d.Tenant = strings.Clone(f.ID), strings.Clone(f.Tenant) // of a head, all of which they would hold
+	d.Time, d.API, d.Model, d.Stream = f.Started, f.API.String(), f.Model, f.Stream
 	if f.Session != 0 {
 		d.Session = fmt.Sprintf("%016x", f.Session)
 	}

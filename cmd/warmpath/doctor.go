@@ -185,18 +185,18 @@ func (e examined) print(w io.Writer) error {
 		if verdict == checkup.VerdictBroken {
 			verdict = emphasis(w, verdict)
 		}
-		line("%s: %s: %s", r.URL, what, verdict)
+		line("%s: %s: %s", r.URL, plain(what), verdict) // an engine says what it is
 		for _, c := range r.Checks {
 			level := fmt.Sprintf("%-7s", c.Level)
 			if c.Level == checkup.Broken {
 				level = emphasis(w, level)
 			}
-			line("  %-14s %s %s", c.Part, level, c.Found)
+			line("  %-14s %s %s", c.Part, level, plain(c.Found))
 			if c.Without != "" {
-				line("  %-14s         %s", "", c.Without)
+				line("  %-14s         %s", "", plain(c.Without))
 			}
 			if c.Gain != "" {
-				line("  %-14s         to gain: %s", "", c.Gain)
+				line("  %-14s         to gain: %s", "", plain(c.Gain))
 			}
 		}
 		line("")

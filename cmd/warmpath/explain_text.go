@@ -29,14 +29,25 @@ type explainPrinter struct {
 	colour bool
 }
 
-func (p *explainPrinter) say(format string, args ...any) { fmt.Fprintf(p, format, args...) }
+// say writes. Texts among args are clients', engines' and operators', and are shown as such.
+func (p *explainPrinter) say(format string, args ...any) {
+	for i, a := range args {
+		if text, ok := a.(string); ok {
+			args[i] = plain(text)
+		}
+	}
+	fmt.Fprintf(p, format, args...)
+}
+
+// painted is text that is ready for the terminal.
+type painted string
 
 // strong is text in bold, on terminals that want it.
-func (p *explainPrinter) strong(text string) string {
-	if !p.colour {
-		return text
+func (p *explainPrinter) strong(text string) painted {
+	if text = plain(text); p.colour {
+		text = "\x1b[1m" + text + "\x1b[0m"
 	}
-	return "\x1b[1m" + text + "\x1b[0m"
+	return painted(text)
 }
 
 // request says what was asked, by whom.
@@ -254,9 +265,10 @@ func (p *explainPrinter) table(e *explanation, rowsMax int) {
 			line += "  " + strings.Repeat("=", max(1, int(math.Round(barWidth*r.TotalSeconds/most))))
 		}
 		if r.Chosen {
-			line = p.strong(line)
+			p.say("%s\n", p.strong(line))
+		} else {
+			p.say("%s\n", line)
 		}
-		p.say("%s\n", line)
 	}
 	if events {
 		p.say("  * told by the worker's cache events; else it is what the worker was sent\n")

@@ -49,16 +49,19 @@ func newGhosts(c config.Ghosts) *ghosts {
 	return &ghosts{intake: ghost.NewIntake(all.Threshold()), all: all, most: int64(c.BytesMax), began: time.Now()}
 }
 
+// steadyNanos is a time by a clock that nobody sets: by how long after another it is, of which both were read in this process.
+func steadyNanos(began, at time.Time) int64 { return began.UnixNano() + int64(at.Sub(began)) }
+
 // settled takes in a request whose prompt a worker computed, for all that is known.
 func (g *ghosts) settled(f *facts.Facts) {
 	w := f.Decision.Worker
 	if g == nil || w == nil || len(f.Chain.Keys) == 0 || !prefilled(f) {
 		return
 	}
-	q := ghost.Request{Model: f.Model, Pool: f.Pool.Name, Start: f.Started.UnixNano(), End: f.Ended.UnixNano(), Session: f.Session, PromptTokens: f.PromptTokens, AnswerTokens: f.Tokens,
+	q := ghost.Request{Model: f.Model, Pool: f.Pool.Name, Start: steadyNanos(g.began, f.Started), End: steadyNanos(g.began, f.Ended), Session: f.Session, PromptTokens: f.PromptTokens, AnswerTokens: f.Tokens,
 		TextBytes: f.TextBytes, Predicted: f.Decision.MatchedTokens, Slot: w.Slot, Chain: f.Chain}
 	if !f.Placed.IsZero() {
-		q.Start = f.Placed.UnixNano()
+		q.Start = steadyNanos(g.began, f.Placed)
 	}
 	if u := &f.Usage; u.HasPrompt {
 		q.PromptTokens = u.PromptTokens
@@ -127,7 +130,7 @@ func (g *ghosts) judge(took, process time.Duration) {
 	may := max(time.Duration(ghostShareMax*float64(process)), time.Duration(ghostShareIdleMax*float64(ghostsJudgeEvery)))
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.all.Judge(time.Now().UnixNano(), took, may)
+	g.all.Judge(steadyNanos(g.began, time.Now()), took, may)
 	g.intake.SetThreshold(g.all.Threshold())
 }
 

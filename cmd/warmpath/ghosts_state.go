@@ -59,7 +59,7 @@ var ghostsAssume = []string{
 func (g *ghosts) report(now time.Time) ghost.Report {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.all.Report(now.UnixNano())
+	return g.all.Report(steadyNanos(g.began, now))
 }
 
 // ghostsNow is how they stand for /state; nothing where there are none.

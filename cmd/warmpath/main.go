@@ -47,7 +47,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintf(stderr, "%s %v\n", emphasis(stderr, "warmpath:"), err)
+	fmt.Fprintf(stderr, "%s %s\n", emphasis(stderr, "warmpath:"), plainLines(err.Error())) // it may repeat what others wrote
 	code := exitCode(err)
 	var usage usageError
 	if !started || errors.As(err, &usage) {

@@ -17,6 +17,7 @@ import (
 
 // prefixes are the beginnings that most prompts share, for those who look.
 type prefixes struct {
+	began  time.Time
 	mu     sync.Mutex // guards the fields below; held for one request
 	table  *hot.Table
 	tokens []hot.TokenKeys // scratch
@@ -27,7 +28,7 @@ func newPrefixes(c config.Dash) *prefixes {
 	if c.ShowText {
 		o.TextBytes = config.ShownTextBytes
 	}
-	return &prefixes{table: hot.New(o)}
+	return &prefixes{began: time.Now(), table: hot.New(o)}
 }
 
 // settled takes in a request whose prompt a worker computed.
@@ -35,7 +36,7 @@ func (p *prefixes) settled(f *facts.Facts) {
 	if f.Decision.Worker == nil || len(f.Chain.Keys) == 0 || !prefilled(f) {
 		return
 	}
-	q := hot.Request{At: f.Ended.UnixNano(), Model: f.Model, Chain: f.Chain, PromptTokens: f.PromptTokens, TextBytes: f.TextBytes, CachedTokens: f.Decision.MatchedTokens, Known: knownBlocks(f), Text: facts.Cut(f.Excerpt, config.ShownTextBytes)}
+	q := hot.Request{At: steadyNanos(p.began, f.Ended), Model: f.Model, Chain: f.Chain, PromptTokens: f.PromptTokens, TextBytes: f.TextBytes, CachedTokens: f.Decision.MatchedTokens, Known: knownBlocks(f), Text: facts.Cut(f.Excerpt, config.ShownTextBytes)}
 	if u := &f.Usage; u.HasCached {
 		q.CachedTokens = u.CachedTokens
 	}
@@ -113,9 +114,10 @@ func (r *router) getPrefixes(w http.ResponseWriter, q *http.Request) {
 }
 
 func (r *router) prefixesNow(limit int, by hot.Order) prefixesFound {
-	p := r.prefixes
+	p, now := r.prefixes, time.Now()
+	at := steadyNanos(p.began, now)
 	p.mu.Lock()
-	top := p.table.Top(time.Now().UnixNano(), limit, by)
+	top := p.table.Top(at, limit, by)
 	found := prefixesFound{Prefixes: make([]prefixRow, 0, len(top)), ShowText: r.settings().Dash.ShowText}
 	found.Tracked, found.TrackedMax = p.table.Len()
 	p.mu.Unlock()
@@ -124,6 +126,7 @@ func (r *router) prefixesNow(limit int, by hot.Order) prefixesFound {
 	r.gate.View(func(v gate.View) {
 		for i := range top {
 			slots = v.Index.Holders(top[i].Key, slots[:0])
+			top[i].First, top[i].Last = now.UnixNano()-(at-top[i].First), now.UnixNano()-(at-top[i].Last) // by the clock as it is set now
 			found.Prefixes = append(found.Prefixes, prefixOf(&top[i], prefixHolders{slots, top[i].Leads, told[i]}, v))
 		}
 	})

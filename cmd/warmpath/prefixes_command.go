@@ -88,8 +88,8 @@ func listPrefixes(w io.Writer, found *prefixesFound) error {
 		if more := len(p.Holders) - holdersShown; more > 0 {
 			holders += fmt.Sprintf(" and %d more", more)
 		}
-		fmt.Fprintf(columns, "%s\t%s\t%s\t%.1f\t%.0f\t%.4g\t%.3g\t%d\t%s", p.Key, p.Model, thousands(p.Tokens), p.RequestsPerMinute, p.Requests, p.SecondsSaved, p.EvictionSeconds,
-			p.Copies, orDash(holders))
+		fmt.Fprintf(columns, "%s\t%s\t%s\t%.1f\t%.0f\t%.4g\t%.3g\t%d\t%s", p.Key, plain(p.Model), thousands(p.Tokens), p.RequestsPerMinute, p.Requests, p.SecondsSaved, p.EvictionSeconds,
+			p.Copies, plain(orDash(holders)))
 		if found.ShowText {
 			fmt.Fprintf(columns, "\t%q", p.Text)
 		}

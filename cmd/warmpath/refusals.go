@@ -1,9 +1,12 @@
 package main
 
 import (
+	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -56,10 +59,14 @@ type fewAt struct {
 	plain bool
 }
 
-// adminConns are the counts of the admin port.
+// adminConns are the connections of the admin port. Those that wait for a request, or for the rest of its head, give way to a new one: nobody who
+// only connects can keep operators out.
 type adminConns struct {
 	open    atomic.Int64
 	refused atomic.Uint64
+
+	mu      sync.Mutex
+	waiting []*adminConn // those that have waited longest first
 }
 
 // Accept implements net.Listener.
@@ -69,8 +76,10 @@ func (l fewAt) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if l.open.Add(1) <= adminConnectionsMax {
-			return &adminConn{Conn: c, open: &l.open}, nil
+		if l.open.Add(1) <= adminConnectionsMax || l.makeRoom() {
+			own := &adminConn{Conn: c, of: l.adminConns}
+			l.wait(own)
+			return own, nil
 		}
 		l.open.Add(-1)
 		l.refused.Add(1)
@@ -82,17 +91,54 @@ func (l fewAt) Accept() (net.Conn, error) {
 	}
 }
 
+// makeRoom closes the connection that has waited longest; false when none waits.
+func (a *adminConns) makeRoom() bool {
+	a.mu.Lock()
+	if len(a.waiting) == 0 {
+		a.mu.Unlock()
+		return false
+	}
+	first := a.waiting[0]
+	a.waiting = a.waiting[1:]
+	a.mu.Unlock()
+	first.Close()
+	return true
+}
+
+func (a *adminConns) wait(c *adminConn) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.waiting = append(a.waiting, c)
+}
+
+// changed is told by the server of a connection that begins or ends a request.
+func (a *adminConns) changed(c net.Conn, to http.ConnState) {
+	if over, is := c.(*tls.Conn); is {
+		c = over.NetConn()
+	}
+	own, is := c.(*adminConn)
+	if !is || to == http.StateNew { // it waits since it was accepted
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.waiting = slices.DeleteFunc(a.waiting, func(w *adminConn) bool { return w == own })
+	if to == http.StateIdle {
+		a.waiting = append(a.waiting, own)
+	}
+}
+
 // adminConn is one that is taken out of the count once it is closed.
 type adminConn struct {
 	net.Conn
-	open *atomic.Int64
+	of   *adminConns
 	done atomic.Bool
 }
 
 // Close implements net.Conn.
 func (c *adminConn) Close() error {
 	if c.done.CompareAndSwap(false, true) {
-		c.open.Add(-1)
+		c.of.open.Add(-1)
 	}
 	return c.Conn.Close()
 }

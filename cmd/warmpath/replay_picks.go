@@ -57,7 +57,7 @@ func printPicks(w io.Writer, t *repick.Tally, bad int, asJSON bool) error {
 		}
 	}
 	for _, d := range t.Different {
-		fmt.Fprintf(w, "differs: %s went to %s, its rows lead to %s\n", d.ID, d.Said, d.Made)
+		fmt.Fprintf(w, "differs: %s went to %s, its rows lead to %s\n", plain(d.ID), plain(d.Said), plain(d.Made))
 	}
 	return nil
 }

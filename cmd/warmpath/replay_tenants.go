@@ -140,7 +140,7 @@ func tenantTable(w io.Writer, rows []*sweep.Row) {
 			of := func(f func(tenantLine) float64) float64 {
 				return across(r, tenantLines, func(x tenantLine) bool { return x.Tenant == l.Tenant && x.Class == l.Class }, f)
 			}
-			fmt.Fprintf(w, "%-16s %-16s %-12s %9.0f %8.0f %8.0f %10.2f %12.3f %8.3f %9.2f %11.1f %7.2f %9.0f\n", r.Policy, orDash(l.Tenant), orDash(l.Class),
+			fmt.Fprintf(w, "%-16s %-16s %-12s %9.0f %8.0f %8.0f %10.2f %12.3f %8.3f %9.2f %11.1f %7.2f %9.0f\n", r.Policy, plain(orDash(l.Tenant)), plain(orDash(l.Class)),
 				of(func(x tenantLine) float64 { return float64(x.Requests) }), of(func(x tenantLine) float64 { return float64(x.Refused) }),
 				of(func(x tenantLine) float64 { return float64(x.Waited) }), of(func(x tenantLine) float64 { return x.WaitP99 / 1e3 }),
 				of(func(x tenantLine) float64 { return x.TTFTMean / 1e3 }), of(func(x tenantLine) float64 { return x.TTFTP50 / 1e3 }),

@@ -221,7 +221,7 @@ func (r *router) serve() {
 	quiet := slog.NewLogLogger(r.log.Handler(), slog.LevelDebug)
 	r.data = downstream.New(r.dataOptions())
 	if r.adminAt != nil {
-		r.admin = &http.Server{Handler: r.guarded, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 3 * time.Minute, ErrorLog: quiet}
+		r.admin = &http.Server{Handler: r.guarded, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 3 * time.Minute, ErrorLog: quiet, ConnState: r.adminConns.changed}
 	}
 	if r.came.From() == 0 {
 		r.serveAdmin()

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 	"unicode"
 
 	"github.com/warmpath/warmpath/internal/certs"
@@ -149,7 +151,51 @@ func (r *router) guardAdmin(mux http.Handler) (http.Handler, error) {
 		}
 		r.log.Warn("the admin port is reached from beyond this machine without TLS: "+what+" (settings admin, admin_tls)", "admin", c.Admin)
 	}
-	return g.Before(mux), nil
+	return soon(g.Before(mux)), nil
+}
+
+// How long a body of the admin port may take to come, unless somebody reads it who has a time of his own, and how long what nobody wants of it.
+const (
+	adminBodyTime = 30 * time.Second
+	adminRestTime = time.Second
+)
+
+// soon has a request answered at once, also where its body is yet to come and nobody wants it, and bounds how long that may take: the server
+// waits for all of it, and whoever announces bodies that never come could have all connections of the port, without a token.
+func soon(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.ContentLength != 0 {
+			c := http.NewResponseController(w)
+			_ = errors.Join(c.EnableFullDuplex(), c.SetReadDeadline(time.Now().Add(adminBodyTime))) // a connection that is gone is seen by who reads
+			body := &soonBody{ReadCloser: q.Body, of: c}
+			q.Body = body
+			defer body.leave()
+		}
+		next.ServeHTTP(w, q)
+	})
+}
+
+// soonBody takes the bound away at its end: the server reads on, to see the client leave.
+type soonBody struct {
+	io.ReadCloser
+	of    *http.ResponseController
+	ended bool
+}
+
+func (b *soonBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.ended = true
+		_ = b.of.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}
+
+// leave is called when the request is answered.
+func (b *soonBody) leave() {
+	if !b.ended {
+		_ = b.of.SetReadDeadline(time.Now().Add(adminRestTime))
+	}
 }
 
 // adminNeeds is what it takes to have a path of the admin port answered. What is not named here and is no question needs the most.

@@ -129,7 +129,7 @@ func rowsAs(rows []eventRow, width int) []string {
 	cells := make([][]string, len(rows))
 	for i := range rows {
 		for c := range topColumns {
-			cells[i] = append(cells[i], topColumns[c].of(&rows[i]))
+			cells[i] = append(cells[i], plain(topColumns[c].of(&rows[i])))
 		}
 	}
 	for c, column := range topColumns {
@@ -177,11 +177,16 @@ func fitting(widths []int, width int) (shown []int) {
 
 // table is all of it, for width characters; 0 is any.
 func (v *topView) table(width int) []string {
-	return append(append(v.above(), ""), rowsAs(v.sorted(), width)...)
+	above := v.above()
+	for i := range above {
+		above[i] = plain(above[i])
+	}
+	return append(append(above, ""), rowsAs(v.sorted(), width)...)
 }
 
 // clipped cuts a line to a width.
 func clipped(line string, width int) string {
+	line = plain(line)
 	if utf8.RuneCountInString(line) <= width {
 		return line
 	}

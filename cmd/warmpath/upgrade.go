@@ -174,6 +174,7 @@ func (r *router) awaitWorkers(ctx context.Context) error {
 func (r *router) Retire(ctx context.Context, limit time.Duration) int {
 	r.data.Retire()
 	r.stopFind()
+	r.archive.feed.Close() // those who listen come again, to the successor
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	patience, enough := context.WithTimeout(ctx, quietTime)

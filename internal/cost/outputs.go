@@ -3,6 +3,7 @@ package cost
 import (
 	"container/list"
 	"math"
+	"strings"
 )
 
 const (
@@ -82,6 +83,7 @@ func (o *Outputs) entry(k outputKey) *outputEntry {
 			delete(o.models, last.Value.(*outputEntry).key)
 			o.order.Remove(last)
 		}
+		k.model, k.tenant = strings.Clone(k.model), strings.Clone(k.tenant) // they are a request's, all of which they would hold
 		e = o.order.PushFront(&outputEntry{key: k})
 		o.models[k] = e
 	}

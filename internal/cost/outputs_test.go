@@ -3,6 +3,8 @@ package cost
 import (
 	"fmt"
 	"math"
+	"runtime"
+	"strings"
 	"testing"
 )
 
@@ -124,4 +126,21 @@ func TestTheModelsOfARatioAreBounded(t *testing.T) {
 	if got := r.Tokens("never seen", 5000); got > 1050 {
 		t.Errorf("a model past the bound does not use what all have shown: %d tokens", got)
 	}
+}
+
+func TestWhatIsKeptOfATenantIsItsNameAlone(t *testing.T) {
+	o := NewOutputs(0)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range 500 {
+		head := fmt.Sprintf("%d%s", i, strings.Repeat("h", 64<<10))
+		o.Learn("m", head[:10], 100)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if grew := int64(after.HeapAlloc) - int64(before.HeapAlloc); grew > 8<<20 || o.Len() != 501 {
+		t.Errorf("%d bytes are held for %d entries", grew, o.Len())
+	}
+	runtime.KeepAlive(o)
 }

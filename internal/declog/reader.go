@@ -89,7 +89,7 @@ func (d *Reader) next() ([]byte, error) {
 			continue
 		case errors.Is(err, io.ErrUnexpectedEOF):
 			d.torn = true
-			return nil, &LineError{d.line, errors.New("the compressed file ends in the middle of a frame")}
+			return nil, &LineError{d.line, errors.New("the compressed file ends in the middle of a frame, or is damaged here")}
 		case err != nil && err != io.EOF:
 			return nil, err
 		case long:

@@ -13,7 +13,10 @@
 // Blocks are numbers and the session is a hash. The text of a prompt is in it only where Record.Text is filled in; that of a reply never is.
 package declog
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Version of the schema; a reader refuses lines of a later one.
 const Version = 1
@@ -150,20 +153,27 @@ const (
 // bound cuts a record to its bounds: models, tenants and errors are other people's words.
 func (r *Record) bound() {
 	for _, s := range []*string{&r.ID, &r.API, &r.Model, &r.Adapter, &r.Tenant, &r.Class, &r.Refused, &r.Session, &r.Policy, &r.Pool, &r.Asked, &r.ModelReason, &r.Worker, &r.Hit, &r.Relaxed, &r.Outcome, &r.Operator} {
-		*s = (*s)[:min(len(*s), stringBytesMax)]
+		cut(s, stringBytesMax)
 	}
 	for _, s := range []*string{&r.Reason, &r.Error, &r.PoolWhy} {
-		*s = (*s)[:min(len(*s), reasonBytesMax)]
+		cut(s, reasonBytesMax)
 	}
 	if len(r.Text) > TextBytesMax {
 		r.Text, r.TextCut = r.Text[:TextBytesMax], true
 	}
 	r.ModelRows = r.ModelRows[:min(len(r.ModelRows), rowsMax)]
-	for i, row := range r.ModelRows {
-		r.ModelRows[i] = row[:min(len(row), reasonBytesMax)]
+	for i := range r.ModelRows {
+		cut(&r.ModelRows[i], reasonBytesMax)
 	}
 	r.Rows = r.Rows[:min(len(r.Rows), rowsMax)]
 	r.Tries = r.Tries[:min(len(r.Tries), triesMax)]
+}
+
+// cut leaves so many bytes of a text at most, in memory of their own: the rest of it may be megabytes.
+func cut(s *string, bytesMax int) {
+	if len(*s) > bytesMax {
+		*s = strings.Clone((*s)[:bytesMax])
+	}
 }
 
 // bytes estimates what a record holds in memory while it waits.

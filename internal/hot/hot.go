@@ -70,6 +70,7 @@ type Table struct {
 	at      map[prefix.Key]int32
 	filter  [filterPlaces]uint8 // how many in the table have that place: most blocks of a chain are found out by it
 	epoch   int64               // when a request weighs 1
+	now     int64               // the latest time that was told
 	on      []int32             // scratch: entries that a chain runs through
 	second  int64               // since the epoch
 	keys    int                 // of the requests in it
@@ -134,9 +135,11 @@ func (t *Table) due(now int64, keys int) bool {
 	return t.counter%t.every == 0
 }
 
-// weigh is what a request counts that comes now, before those of the epoch by so many half-lives.
+// weigh is what a request counts that comes now, before those of the epoch by so many half-lives. A clock that is set back stands still: requests
+// would weigh nothing beside those before, and those before would be without end.
 func (t *Table) weigh(now int64) float64 {
-	if t.epoch == 0 {
+	t.now = max(t.now, now)
+	if now = t.now; t.epoch == 0 {
 		t.epoch = now
 	}
 	lives := float64(now-t.epoch) / 1e9 / t.o.HalfLife

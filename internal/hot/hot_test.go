@@ -154,3 +154,18 @@ func BenchmarkNote(b *testing.B) {
 		ask(h, second, all[i%len(all)], 60)
 	}
 }
+
+func TestAClockThatIsSetBackMakesNoPrefixHotWithoutEnd(t *testing.T) {
+	for _, back := range []int64{1, 3600, 86400, 30 * 86400} {
+		h := New(Options{})
+		for _, at := range []int64{100 * 86400, 100*86400 - back} {
+			for i := range 20 {
+				ask(h, (at+int64(i))*second, chainOf(1, 30, i, 10), 30)
+			}
+		}
+		top := h.Top((100*86400-back+20)*second, 10, ByRequests)
+		if len(top) != 1 || !(top[0].PerMinute > 1 && top[0].PerMinute < 40) || top[0].Requests != 40 {
+			t.Errorf("%d s back: %+v", back, top)
+		}
+	}
+}

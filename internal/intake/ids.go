@@ -26,7 +26,7 @@ func Identify(out header.Fields, id string, anthropic bool) header.Fields {
 
 // RequestID is the client's own when it is fit for a log line, else a new one.
 func RequestID(h header.Fields) string {
-	if id := h.Get(HeaderRequestID); id != "" && len(id) <= 128 && printable(id) {
+	if id := h.Get(HeaderRequestID); id != "" && len(id) <= 128 && printable(id) && id != "." && id != ".." { // these are no path, by which it could be asked for
 		return id
 	}
 	return randomHex()

@@ -70,7 +70,7 @@ var Book = []Entry{
 		"one that waits for its next request is closed for the new one; without such a one 503 with `Retry-After` and an end of the connection, and beyond a few of these none is accepted until one ends", false, false},
 	{ClientConns, "connections", "those of one client address, or network of 64 bits in IPv6; used is the client with most", "none", "connections_per_client_max",
 		"429 with `Retry-After`, and the connection ends; eight are told at one time, those beyond are closed unheard", false, false},
-	{AdminConns, "connections", "connections to the admin port", "256", "", "503, and the connection ends", false, false},
+	{AdminConns, "connections", "connections to the admin port", "256", "", "the one that has waited longest for a request is closed for the new one; without such a one 503, and the connection ends", false, false},
 	{WorkerConns, "connections", "connections to http workers, idle ones included", "the other half", "ulimit -n",
 		"none is kept for a next request; where none can be opened any more, 503 with `Retry-After`", false, false},
 	{IdleConns, "connections", "idle connections to one http worker, for 4 s at most", "256", "", "closed", true, false},

@@ -55,9 +55,9 @@ func (r reported) or(instead reported) reported {
 func (t *tally) usage(api API) Usage {
 	in := t[input]
 	if in.ok && api.Dialect() == Anthropic { // its input_tokens leave out what was read from or written to the cache
-		in.n += t[cacheRead].n + t[cacheCreation].n
+		in.n = min(in.n+t[cacheRead].n+t[cacheCreation].n, countMax)
 	}
-	timed := reported{t[timedPrompt].n + t[timedCached].n, t[timedPrompt].ok}
+	timed := reported{min(t[timedPrompt].n+t[timedCached].n, countMax), t[timedPrompt].ok}
 	p := t[prompt].or(in).or(timed)
 	h := t[cached].or(t[cacheRead]).or(t[timedCached])
 	c := t[completion].or(t[timedCompletion])

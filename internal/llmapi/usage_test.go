@@ -116,3 +116,15 @@ func TestThePartsOfAPromptAreOneStatementHoweverOftenTheyAreTold(t *testing.T) {
 		}
 	}
 }
+
+func TestCountsThatAreSummedUpKeepTheirBound(t *testing.T) {
+	const most = `2147483647`
+	for api, body := range map[API]string{
+		Messages: `{"usage":{"input_tokens":` + most + `,"cache_read_input_tokens":` + most + `,"cache_creation_input_tokens":` + most + `}}`,
+		Chat:     `{"timings":{"prompt_n":` + most + `,"cache_n":` + most + `}}`,
+	} {
+		if u := ScanReply(api, []byte(body)).Usage; u.PromptTokens != countMax || u.CachedTokens != countMax {
+			t.Errorf("%v: %+v", api, u)
+		}
+	}
+}

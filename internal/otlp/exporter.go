@@ -55,6 +55,7 @@ const (
 	batchSpans = 512  // sent together
 	batchTime  = time.Second
 	uploadTime = 10 * time.Second // for one batch, tries included
+	saidMax    = 1 << 10          // bytes of why one was not taken, for the log
 )
 
 // Stats counts spans.
@@ -207,7 +208,8 @@ func (x *Exporter) send(ctx context.Context, batch []*tracepb.Span) {
 		ScopeSpans: []*tracepb.ScopeSpans{{Scope: &commonpb.InstrumentationScope{Name: scope}, Spans: batch}}}})
 	if err != nil {
 		x.failed.Add(uint64(len(batch)))
-		x.log.Warn("traces cannot be sent (setting traces.endpoint)", "spans", len(batch), "error", err)
+		said := err.Error() // with all that the collector answered
+		x.log.Warn("traces cannot be sent (setting traces.endpoint)", "spans", len(batch), "error", strings.ToValidUTF8(said[:min(len(said), saidMax)], ""))
 		return
 	}
 	x.sent.Add(uint64(len(batch)))

@@ -1,8 +1,12 @@
 package otlp
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -196,4 +200,23 @@ func BenchmarkSpansOf(b *testing.B) {
 	for b.Loop() {
 		spansOf(f)
 	}
+}
+
+func TestWhatACollectorAnswersDoesNotFillTheLog(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		io.WriteString(w, strings.Repeat("garbage \xff", 100_000))
+	}))
+	defer web.Close()
+	var said bytes.Buffer
+	x, err := New(Options{Endpoint: web.URL, Log: slog.New(slog.NewTextHandler(&said, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.Settled(request())
+	x.Close(t.Context())
+	if s := x.Stats(); s.Failed != 8 || !strings.Contains(said.String(), "400 Bad Request") || said.Len() > 4<<10 {
+		t.Errorf("%+v, %d bytes: %.300s", s, said.Len(), said.String())
+	}
+	http.DefaultClient.CloseIdleConnections()
 }

@@ -226,7 +226,7 @@ func later(from, to time.Time) time.Time {
 
 func clip(s string) string {
 	if len(s) > wordsMax {
-		s = s[:wordsMax]
+		s = strings.Clone(s[:wordsMax]) // spans may wait, and the rest of it would too
 	}
 	return strings.ToValidUTF8(s, "\uFFFD") // protobuf refuses what is none
 }

@@ -10,8 +10,14 @@ import (
 	"github.com/warmpath/warmpath/internal/render"
 )
 
+// modelBytesMax bounds a model's name: a longer one is no engine's, and would be kept and shown by all who are told of the request.
+const modelBytesMax = 1 << 10
+
 // key makes the request's routing key: model, block keys, sizes, session, and the worker that must serve it, if one must.
 func (x *exchange) key() error {
+	if n := len(x.req.Model); n > modelBytesMax {
+		return badRequest("model", "the model's name has %d bytes, the limit is %d", n, modelBytesMax)
+	}
 	x.keyed = x.p.now()
 	x.want.Model, x.want.Tenant, x.want.MaxTokens, x.want.Streamed, x.want.Needs, x.want.Prompts, x.want.Answers = x.req.Model, x.guest.Tenant, x.req.MaxTokens, x.req.Stream, x.req.Needs, x.req.Prompts, x.req.Answers
 	x.want.Generates = x.api != llmapi.Embeddings && x.api != llmapi.CountTokens && (x.api != llmapi.Other || x.kind.Generates)

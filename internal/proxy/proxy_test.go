@@ -27,8 +27,8 @@ func TestATraceIsTakenOverOnlyWhenItIsOne(t *testing.T) {
 	}
 }
 
-func TestARequestIdIsKeptOnlyWhenItIsFitForALogLine(t *testing.T) {
-	for id, kept := range map[string]bool{"req-1": true, "": false, "with space": false, "new\nline": false, "ünï": false, strings.Repeat("x", 129): false} {
+func TestARequestIdIsKeptOnlyWhenItIsFitForALogLineAndAPath(t *testing.T) {
+	for id, kept := range map[string]bool{"req-1": true, "": false, "with space": false, "new\nline": false, "ünï": false, strings.Repeat("x", 129): false, ".": false, "..": false, "a/../b": true} {
 		got := intake.RequestID(header.Fields{{Name: "X-Request-Id", Value: id}})
 		if (got == id) != kept || got == "" {
 			t.Errorf("%q became %q", id, got)

@@ -235,3 +235,12 @@ func TestRatesTellWhatAWorkerDoesASecondAndForgetThoseThatLeft(t *testing.T) {
 		t.Errorf("%+v of %d workers", r.Of("w1"), len(r.by))
 	}
 }
+
+func TestAColumnThatIsNamedAgainAndAgainIsToldOnce(t *testing.T) {
+	s := New(epoch)
+	s.Tick(epoch.Add(3*time.Second), Gauges{})
+	table, err := s.Table(time.Minute, time.Second, []string{"requests", "e2e_seconds.p50", "e2e_seconds", "requests", "e2e_seconds"})
+	if err != nil || len(table.Columns) != 4 || table.Columns[0].Name != "requests" {
+		t.Errorf("%v: %+v", err, table)
+	}
+}

@@ -218,14 +218,18 @@ func chosen(all []column, only []string) ([]column, error) {
 		return all, nil
 	}
 	var kept []column
+	wanted := make([]bool, len(all)) // each is told once, however often it is named
 	for _, name := range only {
-		before := len(kept)
-		for _, c := range all {
-			if c.name == name || strings.HasPrefix(c.name, name+".") {
-				kept = append(kept, c)
+		known := false
+		for i, c := range all {
+			if c.name != name && !strings.HasPrefix(c.name, name+".") {
+				continue
+			}
+			if known = true; !wanted[i] {
+				wanted[i], kept = true, append(kept, c)
 			}
 		}
-		if len(kept) == before {
+		if !known {
 			return nil, fmt.Errorf("only=%s: there is no such column; they begin with %s", name, strings.Join(groups(all), ", "))
 		}
 	}

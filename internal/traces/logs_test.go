@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 func openLogs(t *testing.T, names ...string) *Trace {
@@ -253,5 +255,45 @@ func TestATraceThatIsCutOffEndsThere(t *testing.T) {
 	}
 	if n, skipped, err := read(true); err != io.EOF || skipped != 1 || n == 0 {
 		t.Errorf("%d requests, %d bad lines, %v", n, skipped, err)
+	}
+}
+
+func TestACompressedLogThatIsDamagedIsReadAsFarAsItIsWhole(t *testing.T) {
+	var frames [][]byte
+	coder, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		frames = append(frames, coder.EncodeAll(fmt.Appendf(nil, `{"v":1,"boot":"b","id":"r%d","time":"2026-11-30T12:00:0%dZ","prompt_tokens_est":64,"blocks":[[%d,4]],"stream":true,"outcome":"succeeded"}`+"\n", i, i, 1+4*i), nil))
+	}
+	for what, change := range map[string]func(frame []byte) []byte{
+		"a frame that is cut": func(f []byte) []byte { return f[:len(f)/2] },
+		"a bit":               func(f []byte) []byte { f = bytes.Clone(f); f[len(f)/2] ^= 0x10; return f },
+		"no frame":            func([]byte) []byte { return []byte("garbage") },
+	} {
+		name := filepath.Join(t.TempDir(), "d.jsonl")
+		text := bytes.Join([][]byte{frames[0], frames[1], change(frames[2]), frames[3]}, nil)
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		trace, err := OpenLogs([]string{name}, Options{SkipBad: true})
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+			continue
+		}
+		in, err := trace.Reader(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for r := (Request{}); ; n++ {
+			if err = in.Next(&r); err != nil {
+				break
+			}
+		}
+		if in.Close(); err != io.EOF || n < 2 || trace.Skipped() != 1 {
+			t.Errorf("%s: %d requests, %d bad lines, %v", what, n, trace.Skipped(), err)
+		}
 	}
 }

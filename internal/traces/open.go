@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -121,16 +122,28 @@ func OpenFile(name string) (*bufio.Reader, func() error, error) {
 			f.Close()
 			return nil, nil, fmt.Errorf("%s: %w", name, err)
 		}
-		return bufio.NewReaderSize(z, 1<<16), f.Close, nil
+		return bufio.NewReaderSize(unpacked{z}, 1<<16), f.Close, nil
 	case bytes.HasPrefix(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<30))
 		if err != nil {
 			f.Close()
 			return nil, nil, fmt.Errorf("%s: %w", name, err)
 		}
-		return bufio.NewReaderSize(z, 1<<16), func() error { z.Close(); return f.Close() }, nil
+		return bufio.NewReaderSize(unpacked{z}, 1<<16), func() error { z.Close(); return f.Close() }, nil
 	}
 	return in, f.Close, nil
+}
+
+// unpacked is what was compressed. Where that is damaged it ends as if it were cut off there, whatever the coding calls it: what is before can be
+// read, what is behind cannot. Errors of the file are those of its disk, and stay.
+type unpacked struct{ io.Reader }
+
+func (u unpacked) Read(p []byte) (int, error) {
+	n, err := u.Reader.Read(p)
+	if err != nil && err != io.EOF && !errors.As(err, new(*fs.PathError)) {
+		err = fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err)
+	}
+	return n, err
 }
 
 // lines reads a file line by line.

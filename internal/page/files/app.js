@@ -46,7 +46,7 @@ function go() {
     }
     document.title = next.name + " · warmpath";
   }
-  next.part.shown?.(rest.map(decodeURIComponent).join("/"));
+  next.part.shown?.(rest.join("/"));
 }
 addEventListener("hashchange", go);
 

@@ -41,18 +41,23 @@ export const why = {
         el("thead", {}, el("tr", {}, ["Request", "When", "Worker", "Prefix", "Outcome", "Why there", "Prompt", "Cached", "First token", "All"].map((h, i) => el("th", {scope: "col", class: i < 6 ? "text" : null}, h)))), list)),
       more = el("p", {class: "soft"}));
   },
-  // shown is told what follows the part's name in the address: a request's id, or worker=ID.
+  // shown is told what follows the part's name in the address: a request's id, or worker=ID. Of an id no = is left as it is.
   shown(rest) {
     const [name, value] = rest.split(/=(.*)/s);
-    if (value !== undefined && fields[name]) {
-      fields[name].value = value;
-      filter = {[name]: value};
-    } else if (rest) open(rest);
+    if (value !== undefined && Object.hasOwn(fields, name)) {
+      fields[name].value = readable(value);
+      filter = {[name]: readable(value)};
+    } else if (rest) open(readable(rest));
     poll.start();
     poll.soon();
   },
   left() { poll.stop(); },
 };
+
+// readable is a part of an address, which anybody may have written.
+function readable(text) {
+  try { return decodeURIComponent(text); } catch { return text; }
+}
 
 function choose(name, value) {
   if (value) filter[name] = value;
@@ -72,10 +77,15 @@ async function load() {
   if (!(inside.requests || []).length) put(running, el("tr", {}, el("td", {colspan: 8, class: "soft"}, "Nothing is under way.")));
 }
 
-// rows keeps lines of requests that were there before, so that what is focused or selected stays.
+// rows keeps lines of requests that were there before, so that what is focused or selected stays. Several requests may have one id.
 function rows(body, all, make) {
-  const had = new Map([...body.children].filter((n) => n.dataset.id).map((n) => [n.dataset.id, n]));
-  put(body, all.map((r) => make(r, had.get(r.id))));
+  const had = new Map([...body.children].filter((n) => n.of).map((n) => [n.of, n]));
+  put(body, all.map((r) => {
+    const of = String(r.number ?? r.id + " " + r.started), known = had.get(of), node = make(r, known);
+    had.delete(of);
+    node.of = of;
+    return node;
+  }));
 }
 
 const name = (id) => el("button", {type: "button", class: "plain mono short", title: id, onclick: () => { location.hash = "why/" + encodeURIComponent(id); }}, id);
@@ -113,11 +123,14 @@ async function open(id) {
   dialog(id, body, {closed: () => { if (location.hash.startsWith("#why/")) history.replaceState(null, "", "#why"); }});
   let d;
   try { d = whole(await ask("decisions/" + encodeURIComponent(id))); } catch (e) {
-    put(body, el("p", {}, e.message), el("p", {class: "soft"}, "The page remembers the last requests only. With --decision-log FILE all are kept, and the command finds them:"), copied("warmpath explain --id " + id + " --log FILE"));
+    put(body, el("p", {}, e.message), el("p", {class: "soft"}, "The page remembers the last requests only. With --decision-log FILE all are kept, and the command finds them:"), copied("warmpath explain --id " + word(id) + " --log FILE"));
     return;
   }
   put(body, explained(d));
 }
+
+// word is a text as one word of a shell: an id is whatever a client wrote.
+const word = (text) => /^[\w.:@%+,-]+$/.test(text) ? text : "'" + text.replaceAll("'", "'\\''") + "'";
 
 // whole is a decision as it is shown: its record, and what was foretold against what came.
 export const whole = (found) => found.record ? {...found.record, timeline: found.timeline, compared: found.compared} : {...found.in_flight?.[0]};
