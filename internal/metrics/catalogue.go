@@ -269,7 +269,7 @@ var catalogue = []family{
 	{name: "warmpath_regret_beaten_total", kind: kindCounter, unit: "requests",
 		help: "Those of them for which another candidate, as it was foretold, would have been cheaper than the chosen one turned out to be."},
 	{name: "warmpath_regret_seconds_total", kind: kindCounter, unit: "request-seconds", labels: []string{"what"},
-		help: "By how much. what: lost (the chosen worker cost more than the cheapest other one was foretold to), ahead (it cost less). The least of several forecasts is too low on the mean, and chance is in both: ahead less lost is what choices gained."},
+		help: "By how much. what: lost (the chosen worker cost more than the cheapest other one was foretold to), ahead (it cost less). Chance is in both alike: ahead less lost is what choices gained, or rather less than that, since the least of several forecasts is too low on the mean."},
 	{name: "warmpath_regret_cost_seconds_total", kind: kindCounter, unit: "request-seconds", labels: []string{"what"},
 		help: "What the chosen workers came to for these requests and others there. what: real, foretold (with the real lengths of prompt and answer). Real well above foretold: forecasts are too good, and so much of what was lost is due to them."},
 	{name: "warmpath_model_choices_total", kind: kindCounter, unit: "requests", labels: []string{"model", "served", "reason"},

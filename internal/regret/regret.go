@@ -22,12 +22,14 @@
 //
 // Where R is more than the least F of the other candidates, the difference is lost; where it is less, the choice was ahead by so much.
 //
-// How far to believe it: the least of several forecasts is too low on the mean (the winner's curse), and what came later, such as others'
-// requests, befell the chosen worker alone. So lost alone says little. By chance a choice comes out as much too dear as too cheap, which is in
-// both sums alike: ahead less lost is what choices gained against the next best, and only a bias of the forecasts is left in it. That bias is
-// told too, as what the chosen workers came to and what they had been foretold to. If it is that of the chosen ones alone, choices gained
-// ahead less lost; if all candidates were foretold too well alike, as when load rises, they gained that and the bias on top. Gained has both.
-// Only candidates that a decision kept a row of are looked at, and a client that reads slowly makes its stream look dear.
+// How far to believe it: what came may be more or less than was foretold by chance, so that a good choice loses now and then, and lost alone
+// says little. Such chance is in both sums alike, and cancels in ahead less lost: what choices gained against the next best. What does not
+// cancel is a bias. The least of several forecasts is too low on the mean (the winner's curse), which makes the others look better than they
+// were: rather more was gained than is told. What came later, such as others' requests, befell the chosen worker alone, and it too was chosen
+// for a forecast that may have been too good. How much that is, is told: what the chosen workers came to, and had been foretold to. If the
+// chosen ones alone were foretold too well, choices gained ahead less lost; if all candidates were, alike, as when load rises, they gained that
+// and the difference on top. Sums.Gained has both. Only candidates that a decision kept a row of are looked at, and a client that reads slowly
+// makes its stream look dear.
 package regret
 
 import (

@@ -50,7 +50,7 @@ export const now = {
 
 // about says what the line on choices is worth.
 const about = "Of the streams that end well one in four is looked at again: what its worker came to, in seconds of this request and of those that it disturbs, against what the cheapest other candidate was foretold to cost. " +
-  "Ahead less lost is what choosing gained against the next best. Lost alone is no measure of mistakes: forecasts are off by chance, and the least of several is too low on the mean, so that a good choice loses now and then; chance is in both alike. " +
+  "Ahead less lost is what choosing gained against the next best. Lost alone is no measure of mistakes: by chance a good choice loses now and then, and chance is in both alike. The least of several forecasts is too low on the mean, so that rather more is gained than is told. " +
   "What is gained has two ends where forecasts are off all one way: if those of the chosen workers alone were too good, it is ahead less lost; if those of all were, as when load rises, it is more.";
 
 // regretted says in a line what the choices of the window came to.
