@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -30,9 +31,9 @@ func (r *router) postExplain(w http.ResponseWriter, q *http.Request) {
 	in := *q
 	in.URL = &url.URL{Path: asked.Get("path")}
 	if in.URL.Path == "" {
-		body, err := io.ReadAll(http.MaxBytesReader(w, q.Body, int64(r.settings().BodyBytesMax)))
-		if err != nil {
-			refuse(w, http.StatusRequestEntityTooLarge, "the body cannot be read whole: "+err.Error()+" (setting body_bytes_max)")
+		body, release, refused := r.guessable(w, q)
+		defer release()
+		if refused {
 			return
 		}
 		in.URL.Path, in.Body, in.ContentLength = guessPath(body), io.NopCloser(bytes.NewReader(body)), int64(len(body))
@@ -54,6 +55,24 @@ func (r *router) postExplain(w http.ResponseWriter, q *http.Request) {
 	e := explainOutlook(o)
 	e.Prompt.How, e.Prompt.Why = r.howTokens(o)
 	answer(w, http.StatusOK, e)
+}
+
+// guessable takes in a body of which nobody has said what it is. It counts among all bodies, until release, and comes as fast as a client's must.
+func (r *router) guessable(w http.ResponseWriter, q *http.Request) (body []byte, release func(), refused bool) {
+	c := r.settings()
+	bodies, _ := r.proxy.Held()
+	share := &intake.Share{Of: bodies, BytesMax: r.bodiesMax(*c)}
+	in := &intake.Upload{ReadCloser: q.Body, Writer: w, Limit: c.Timeouts.Client, Memory: share, Context: q.Context()}
+	body, err := io.ReadAll(http.MaxBytesReader(w, in, int64(c.BodyBytesMax)))
+	switch {
+	case intake.NoRoom(err):
+		refuse(w, http.StatusServiceUnavailable, err.Error())
+	case errors.As(err, new(*http.MaxBytesError)):
+		refuse(w, http.StatusRequestEntityTooLarge, "the body cannot be read whole: "+err.Error()+" (setting body_bytes_max)")
+	case err != nil:
+		refuse(w, http.StatusBadRequest, "the body cannot be read whole: "+err.Error())
+	}
+	return body, share.Release, err != nil
 }
 
 // unknownWorker is the first of these ids that no worker has; "" where all are known.

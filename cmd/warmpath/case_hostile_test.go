@@ -164,3 +164,19 @@ func TestWhoAnnouncesABodyAndSendsNoneIsAnsweredByTheAdminPort(t *testing.T) {
 		}
 	}
 }
+
+func TestABodyToBeExplainedCountsAmongAllBodies(t *testing.T) {
+	rt := start(t, func(c *config.Config) { c.BodiesBytesMax, c.BodyBytesMax = 64<<10, 256<<10 }, newWorker(t, nil))
+	for bytes, want := range map[int]int{1 << 10: http.StatusOK, 128 << 10: http.StatusServiceUnavailable} {
+		for range 3 {
+			if r := rt.adminAsks(http.MethodPost, "/explain", chat(strings.Repeat("x", bytes), false), "", ""); r.status != want {
+				t.Errorf("%d bytes: %d %.300s", bytes, r.status, r.body)
+			}
+		}
+	}
+	if bodies, _ := rt.proxy.Held(); bodies != nil {
+		if held, _ := bodies.Use(); held != 0 {
+			t.Errorf("%d bytes are still held", held)
+		}
+	}
+}
