@@ -35,6 +35,6 @@ async function load() {
 function show(p, textKept) {
   dialog("Prefix " + p.key, [facts(["Length", `${exactly(p.tokens)} tokens in ${exactly(p.blocks)} blocks, ${bytes(p.bytes)} of text`], ["Model", p.model], ["Requests", count(p.requests) + ", " + count(p.requests_per_minute) + " a minute" + (p.requests_per_minute_error > .05 ? ", perhaps " + count(p.requests_per_minute_error) + " fewer" : "")],
     ["Saved", time(p.seconds_saved) + " of prefill, " + count(p.cached_tokens) + " tokens"], ["Computing it anew takes", time(p.prefill_seconds)], ["Copies", p.copies ? exactly(p.copies) + ", together " + count(p.copy_tokens) + " tokens of KV cache" : "none any more"],
-    ["On workers", p.holders.join(", ")], ["If it were evicted everywhere", time(p.eviction_seconds_per_minute) + " of prefill more a minute"], ["First seen", ago(p.first)], ["Last seen", ago(p.last)]),
+    ["On workers", p.holders.join(", ") + (p.holders_told ? `, ${exactly(p.holders_told)} of them by their own word` : "")], ["If it were evicted everywhere", time(p.eviction_seconds_per_minute) + " of prefill more a minute"], ["First seen", ago(p.first)], ["Last seen", ago(p.last)]),
   p.text ? el("pre", {tabindex: 0}, p.text) : el("p", {class: "soft"}, textKept ? "Its text was not seen since it is kept." : "Its text is not kept: the name is a hash of the content under this installation's secret. The setting dash.show_text keeps the beginnings of texts.")]);
 }

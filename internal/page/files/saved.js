@@ -39,7 +39,7 @@ async function load() {
   put(table, all.map((g) => el("tr", {}, el("th", {scope: "row"}, named(g.rule)), el("td", {}, percent(g.hit_rate, 1)), el("td", {}, count(g.prefill_tokens)), el("td", {}, g.saved_tokens === undefined ? none : count(g.saved_tokens)), el("td", {}, time(g.prefill_seconds)),
     el("td", {}, g.saved_worker_hours === undefined ? none : hours(g.saved_worker_hours)))));
   put(assumes, about.assumes.map((a) => el("li", {}, a)));
-  set(cost, `${exactly(Math.round(own?.requests || 0))} requests; ${percent(about.sample_rate)} of their blocks are looked at. It took ${time(about.place_seconds)} of work since the start, and ${bytes(about.bytes)} of at most ${bytes(about.bytes_max)}.` +
+  set(cost, `${exactly(Math.round(own?.requests || 0))} requests; ${percent(about.sample_rate)} of their blocks are looked at${about.sample_rate_rising ? ", and soon " + percent(about.sample_rate_rising) + ", for which caches are being warmed" : ""}. It took ${time(about.place_seconds)} of work since the start, and ${bytes(about.bytes)} of at most ${bytes(about.bytes_max)}.` +
     (about.dropped_requests ? ` ${exactly(about.dropped_requests)} requests came too fast to be placed again.` : ""));
 }
 
