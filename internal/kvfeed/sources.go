@@ -149,7 +149,7 @@ func parseSources(body []byte, t Target) (Source, error) {
 		if err := json.Unmarshal(body, &object); err != nil {
 			return Source{}, err
 		}
-		if list, ok := object["sources"]; ok {
+		if list := bytes.TrimSpace(object["sources"]); bytes.HasPrefix(list, []byte("[")) { // and no object in it, which could go on for ever
 			return parseSources(list, t)
 		}
 		for rank, raw := range object {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/internal/kvindex"
+	"github.com/warmpath/warmpath/internal/leash"
 )
 
 func TestEndpointsAreFoundInEveryForm(t *testing.T) {
@@ -22,7 +23,7 @@ func TestEndpointsAreFoundInEveryForm(t *testing.T) {
 		`{"0":{"endpoint":"a","enable_kv_cache_events":false}}`:                                      "none",
 		`{"0":{"endpoint":"tcp://*:1"},"1":{"endpoint":"tcp://*:2"}}`:                                "none",
 		`{"0":{"endpoint":"tcp://*:1"},"1":{"endpoint":"tcp://*:2","enable_kv_cache_events":false}}`: "tcp://10.1.2.3:1  ",
-		`[]`: "none", `{}`: "none",
+		`[]`: "none", `{}`: "none", `{"sources":{"sources":[{"endpoint":"tcp://*:1"}]}}`: "none",
 	} {
 		s, err := parseSources([]byte(body), Target{URL: "http://10.1.2.3:8000", Rank: -1})
 		got := fmt.Sprint(s.Endpoint, " ", s.Replay, " ", s.Topic)
@@ -76,6 +77,26 @@ func TestEndpointsAreFoundInAnEnginesOwnSettings(t *testing.T) {
 	if Publishes("") {
 		t.Error("an engine that tells nothing publishes")
 	}
+}
+
+func FuzzSources(f *testing.F) {
+	for _, s := range []string{
+		`{"0":{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://*:5557","replay_endpoint":null}}`, `[{"data_parallel_rank":1,"endpoint":"tcp://[::1]:1"}]`, `{"sources":{"sources":[]}}`,
+		`"{\"publisher\":\"zmq\",\"endpoint\":\"tcp://*:65535\"}"`, `{"publisher":"zmq","endpoint_host":"*","endpoint_port_base":7001}`, `"\"{}\""`, `null`,
+	} {
+		f.Add(s, 1)
+	}
+	f.Fuzz(func(t *testing.T, said string, rank int) {
+		defer leash.Hold(t, len(said))()
+		at := Target{URL: "http://10.1.2.3:8000", Rank: rank, Told: said}
+		told, err := fromSettings(at)
+		if err == nil && (told.Endpoint == "" || !Publishes(said)) {
+			t.Errorf("%q: %+v", said, told)
+		}
+		if told, err = parseSources([]byte(said), at); err == nil && told.Endpoint == "" {
+			t.Errorf("%q: %+v", said, told)
+		}
+	})
 }
 
 func TestTheEngineItselfTellsWhereItPublishes(t *testing.T) {
