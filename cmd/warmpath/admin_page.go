@@ -62,7 +62,8 @@ type checksFound struct {
 	LeftOut int              `json:"left_out,omitempty"` // workers beyond the bound
 }
 
-// getChecks looks at workers as `warmpath doctor --no-requests` does: what each part gives, and what would gain more.
+// getChecks looks at workers as `warmpath doctor --no-requests` does: what each part gives, and what would gain more. What only a request
+// shows is told by those of clients, as far as they have shown it.
 func (r *router) getChecks(w http.ResponseWriter, q *http.Request) {
 	asked := q.URL.Query()
 	for name := range asked {
@@ -112,6 +113,13 @@ func (r *router) check(ctx context.Context, id string) (found checksFound) {
 	})
 	r.changes.Unlock()
 	found.Workers = checkup.All(ctx, workers, o)
-	r.addEvents(found.Workers)
+	tokens, feeds := r.exact.render.States(), r.exact.feeds.Statuses()
+	for i := range found.Workers {
+		one := &found.Workers[i]
+		if one.Verdict != checkup.VerdictBroken && modelOf(one) != "" {
+			one.Add(tokensCheck(tokens, one), eventsCheck(feeds, one, c.Exact.Events))
+		}
+		one.Use(r.archive.traffic.of(one.ID), c.InjectUsage)
+	}
 	return found
 }

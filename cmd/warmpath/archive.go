@@ -22,6 +22,7 @@ type archive struct {
 	recent  *recent.Log
 	inside  *inflight.Book
 	rates   series.Rates
+	traffic traffic
 	feed    *feed.Hub
 	records sync.Pool // of *declog.Record, where there is no decision log to have them from
 }
@@ -43,6 +44,7 @@ func (a *archive) settled(f *facts.Facts, log *declog.Writer) {
 	a.series.Add(f.Ended, &r)
 	if w := f.Decision.Worker; w != nil {
 		a.rates.Add(w.ID, &r)
+		a.traffic.note(w, f)
 	}
 	switch {
 	case log != nil:
@@ -87,8 +89,12 @@ func seriesRequest(f *facts.Facts) series.Request {
 	return r
 }
 
-// retried counts another worker being tried.
-func (r *router) retried() {
+// retried counts another worker being tried. It is nobody's failure where the one before was leaving the fleet.
+func (r *router) retried(moved bool) {
+	if moved {
+		r.metrics.Moved.Inc()
+		return
+	}
 	r.metrics.Retries.Inc()
 	r.archive.series.Retried(time.Now())
 }
@@ -104,7 +110,9 @@ func (r *router) keepSeries(ctx context.Context) {
 		select {
 		case now := <-t.C:
 			r.archive.series.Tick(now, r.gauges())
-			r.archive.rates.Tick(r.there())
+			there := r.there()
+			r.archive.rates.Tick(there)
+			r.archive.traffic.keep(there)
 		case <-r.archive.feed.Wanted():
 			if time.Since(told) < eventGap { // the next second's will do
 				continue

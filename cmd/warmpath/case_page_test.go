@@ -57,11 +57,11 @@ func TestWhatIsTriedOnThePageIsARequestLikeAnyOther(t *testing.T) {
 }
 
 func TestTheChecksOfThePageAreThoseOfDoctor(t *testing.T) {
-	there := newWorker(t, nil)
 	rt := start(t, func(c *config.Config) {
-		c.Workers = append(c.Workers, config.Worker{ID: "gone", URL: "http://" + freeAddress(t)})
-	}, there)
+		c.Workers = []config.Worker{{ID: "w1", URL: simulated(t)}, {ID: "gone", URL: "http://" + freeAddress(t)}}
+	})
 	var found checksFound
+	eventually(t, "the engine to be known", func() bool { return rt.worker("w1").Engine == "warmpath" })
 	if status := rt.adminCall(http.MethodGet, "/checks", "", &found); status != http.StatusOK || len(found.Workers) != 2 {
 		t.Fatalf("%d, %+v", status, found)
 	}
@@ -70,8 +70,24 @@ func TestTheChecksOfThePageAreThoseOfDoctor(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
+	for range 2 {
+		rt.post("/v1/chat/completions", `{"model":"sim-8b","stream":true,"max_tokens":4,"messages":[{"role":"user","content":"`+strings.Repeat("what clients show ", 40)+`"}]}`)
+	}
+	eventually(t, "both to be noted", func() bool { return rt.archive.traffic.of("w1").Streams == 2 })
 	if status := rt.adminCall(http.MethodGet, "/checks?worker=w1", "", &found); status != http.StatusOK || len(found.Workers) != 1 {
-		t.Errorf("%d, %+v", status, found)
+		t.Fatalf("%d, %+v", status, found)
+	}
+	parts := map[string]checkup.Check{}
+	for _, c := range found.Workers[0].Checks {
+		parts[c.Part] = c
+	}
+	for _, part := range []string{"stream", "usage", "cached tokens"} { // clients have shown them
+		if c := parts[part]; c.Level != checkup.Full {
+			t.Errorf("%s: %+v", part, c)
+		}
+	}
+	if parts["tokens"].Level != checkup.Partly || !strings.Contains(parts["cache events"].Gain, "--kv-events") || parts["cancellation"].Level != checkup.Unseen {
+		t.Errorf("%+v", parts)
 	}
 	for path, want := range map[string]int{"/checks?worker=nobody": http.StatusNotFound, "/checks?wroker=w1": http.StatusBadRequest} {
 		if status := rt.adminCall(http.MethodGet, path, "", nil); status != want {

@@ -50,8 +50,8 @@ func addExact(ctx context.Context, c config.Config, s *safety, reports []checkup
 	tokens, feeds := m.render.States(), m.feeds.Statuses()
 	for i := range reports {
 		r := &reports[i]
-		if events, ok := followed[r.ID]; ok {
-			r.Add(tokensCheck(tokens, r.ID), eventsCheck(feeds, r, events))
+		if _, ok := followed[r.ID]; ok {
+			r.Add(tokensCheck(tokens, r), eventsCheck(feeds, r, c.Exact.Events))
 		}
 	}
 }
@@ -96,48 +96,67 @@ func (m *exactMode) settledDown(followed map[string]bool) bool {
 	return true
 }
 
-func tokensCheck(states []render.State, id string) checkup.Check {
+func tokensCheck(states []render.State, r *checkup.Report) checkup.Check {
 	c := checkup.Check{Part: "tokens", Level: checkup.Unseen, Found: "the engine was not asked in time"}
 	for _, s := range states {
 		for _, w := range s.Workers {
-			if w.ID != id {
+			if w.ID != r.ID {
 				continue
 			}
 			switch s.Mode {
 			case render.Exact:
 				return checkup.Check{Part: "tokens", Level: checkup.Full, Found: "worked out here from " + s.Source + ", proven by " + w.Form}
 			case render.EngineSide:
-				return checkup.Check{Part: "tokens", Level: checkup.Partly, Found: "told by the engine, " + w.Form, Without: s.Why}
+				return checkup.Check{Part: "tokens", Level: checkup.Partly, Found: "told by the engine, " + w.Form, Without: s.Why, Gain: tokensGain(r.Engine, s)}
 			}
-			return checkup.Check{Part: "tokens", Level: checkup.None, Found: "not known", Without: "prompts are matched by their bytes: " + s.Why}
+			return checkup.Check{Part: "tokens", Level: checkup.None, Found: "not known", Without: "prompts are matched by their bytes: " + s.Why, Gain: tokensGain(r.Engine, s)}
 		}
 	}
 	return c
 }
 
-// eventsGains says what has an engine publish cache events.
+// tokensGain is what gains the model's own tokens: its files, where the router says that it lacks them. The simulated engine's model has
+// none, and where nothing is told of a cache they would gain little.
+func tokensGain(engine string, s render.State) string {
+	if _, tells := eventsGains[engine]; !tells || engine == simulatedKind || !strings.Contains(s.Why, "--tokenizer") {
+		return ""
+	}
+	return "name the model's files to the router: --tokenizer " + s.Model + "=PATH (exact.tokenizers in the configuration)"
+}
+
+// simulatedKind is what `warmpath worker` is recognised as.
+const simulatedKind = "warmpath"
+
+// eventsGains says what has an engine publish cache events. A kind of engine that publishes none has no line.
 var eventsGains = map[string]string{
 	"vllm":         `start vllm serve with --kv-events-config '{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://*:5557","replay_endpoint":"tcp://*:5558"}'`,
 	"sglang":       `start SGLang with --kv-events-config '{"publisher":"zmq","endpoint":"tcp://*:5557","replay_endpoint":"tcp://*:5558"}'`,
 	"tensorrt-llm": "set kv_cache_config.event_buffer_max_size above 0 in the engine's options",
+	simulatedKind:  "start warmpath worker with --kv-events tcp://127.0.0.1:5557 --replay tcp://127.0.0.1:5558",
 }
 
-func eventsCheck(feeds []kvfeed.Status, r *checkup.Report, looked bool) checkup.Check {
+// eventsCheck is on how a worker's cache events come; setting is exact.events.
+func eventsCheck(feeds []kvfeed.Status, r *checkup.Report, setting string) checkup.Check {
 	const assumed = "it is taken to have cached what it was sent"
-	c := checkup.Check{Part: "cache events", Level: checkup.None, Found: "not looked for", Without: assumed}
-	if r.Engine == "sglang" && !looked {
-		c.Gain = eventsGains[r.Engine]
+	c := checkup.Check{Part: "cache events", Level: checkup.None, Found: "not looked for", Without: assumed, Gain: eventsGains[r.Engine]}
+	switch {
+	case setting == config.EventsOff && c.Gain != "":
+		c.Found, c.Gain = "not looked for: they are switched off", "set exact.events: auto (--events auto)"
+	case c.Gain == "" && r.Engine != "":
+		c.Found = "this kind of engine publishes none, as far as is known"
 	}
 	for _, f := range feeds {
 		if f.ID != r.ID {
 			continue
 		}
-		c.Found = f.Source.Endpoint
+		c.Found, c.Gain = f.Source.Endpoint, ""
 		switch {
 		case f.Error != "":
 			if c.Found = f.Error; !strings.Contains(f.Error, "workers[]") { // else it says what to set
 				c.Gain = eventsGains[r.Engine]
 			}
+		case f.Source.Endpoint == "":
+			c.Level, c.Found, c.Without = checkup.Unseen, "where they come from is being asked", ""
 		case f.Source.Replay == "" && !f.Source.Polled:
 			c.Level, c.Without = checkup.Partly, "what is missed cannot be asked for again: after each gap "+assumed+", until its cache has turned over"
 			c.Gain = "a replay endpoint beside it (vLLM: replay_endpoint in --kv-events-config)"

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -82,6 +83,12 @@ func TestDoctorTellsHowFarAWorkerCanBeKnownExactly(t *testing.T) {
 		if parts := levels(t, found, worker); parts["cache events"] != want || parts["tokens"] != "partly" {
 			t.Errorf("worker %d: cache events are %s, want %s; tokens are %s", worker, parts["cache events"], want, parts["tokens"])
 		}
+		if verdict := map[bool]string{true: "good", false: "improvable"}[want == "full"]; found.Workers[worker].Verdict != verdict {
+			t.Errorf("worker %d, whose cache events are %s: %s, want %s", worker, want, found.Workers[worker].Verdict, verdict)
+		}
+	}
+	if text := fmt.Sprint(found.Workers[2].Checks); !strings.Contains(text, "start warmpath worker with --kv-events") {
+		t.Error(text)
 	}
 	quiet := doctor(t, exitOK, "--worker", heard, "--events", "off")
 	if parts := levels(t, quiet, 0); parts["cache events"] != "none" {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/warmpath/warmpath/internal/checkup"
 	"github.com/warmpath/warmpath/internal/kvfeed"
 )
 
@@ -36,17 +35,3 @@ func (s *modeState) lags(f *kvfeed.Status) {
 
 // lateGain is what to look at then.
 const lateGain = "look at the processors of the router and of the engine, and at the network between them (docs/RUNBOOK.md, WarmpathEventsLate)"
-
-// addEvents adds how the cache events come of workers that are followed.
-func (r *router) addEvents(reports []checkup.Report) {
-	feeds := r.exact.feeds.Statuses()
-	followed := map[string]bool{}
-	for _, f := range feeds {
-		followed[f.ID] = true
-	}
-	for i := range reports {
-		if one := &reports[i]; followed[one.ID] && one.Verdict != checkup.VerdictBroken {
-			one.Add(eventsCheck(feeds, one, true))
-		}
-	}
-}

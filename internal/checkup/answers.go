@@ -8,7 +8,11 @@ import (
 	"github.com/warmpath/warmpath/internal/fleet"
 )
 
-// The verdicts on what the chat requests showed.
+// The verdicts on what the chat requests showed, and what is done without.
+const (
+	unterminated  = "a stream that broke off cannot be told from a whole one"
+	assumedCached = "what is cached is assumed from what was sent there, and never corrected"
+)
 
 // unasked is the verdict on a part that no request was sent for; ok is false when one was.
 func (s *seen) unasked(part string) (c Check, ok bool) {
@@ -59,7 +63,7 @@ func (s *seen) streamCheck() Check {
 		c.Level, c.Found = Broken, fmt.Sprintf("%d events, none with content", r.watched.Events)
 	case !r.watched.Done:
 		c.Level, c.Found = Partly, fmt.Sprintf("%d events, but no [DONE] at the end", r.watched.Events)
-		c.Without = "a stream that broke off cannot be told from a whole one"
+		c.Without = unterminated
 	case r.oneBlock:
 		c.Level, c.Found = Partly, fmt.Sprintf("%d events, all of them at once", r.watched.Events)
 		c.Without, c.Gain = "clients wait for the whole answer", "turn off buffering in what stands before the engine"
@@ -74,18 +78,25 @@ func (s *seen) usageCheck() Check {
 	if ok {
 		return c
 	}
-	const estimated = "the tokens of streams are estimated, and what was cached is not learned from them"
-	switch u := s.stream.watched.Usage; {
-	case u.HasPrompt:
+	if u := s.stream.watched.Usage; u.HasPrompt {
 		c.Level, c.Found = Full, fmt.Sprintf("a stream tells %d prompt and %d generated tokens", u.PromptTokens, u.CompletionTokens)
-	case !s.options.InjectUsage:
-		c.Level, c.Found, c.Without, c.Gain = None, "streams tell none unless their client asks", estimated, "set inject_usage: true"
-	case !s.info.UsageOption:
-		c.Level, c.Found, c.Without = None, "this kind of engine is not asked for it", estimated
-	default:
-		c.Level, c.Found, c.Without = None, "asked for, and not told", estimated
+		return c
 	}
+	untoldUsage(&c, s.options.InjectUsage, s.info.UsageOption)
 	return c
+}
+
+// untoldUsage says why streams tell no tokens, given that the router asks for them, and that the engine is of a kind that may be asked.
+func untoldUsage(c *Check, inject, option bool) {
+	c.Level, c.Without = None, "the tokens of streams are estimated, and what was cached is not learned from them"
+	switch {
+	case !inject:
+		c.Found, c.Gain = "streams tell none unless their client asks", "set inject_usage: true"
+	case !option:
+		c.Found = "this kind of engine is not asked for it"
+	default:
+		c.Found = "asked for, and not told"
+	}
 }
 
 func (s *seen) cachedCheck() Check {
@@ -94,7 +105,6 @@ func (s *seen) cachedCheck() Check {
 		return c
 	}
 	r := &s.again
-	const assumed = "what is cached is assumed from what was sent there, and never corrected"
 	looked := r.before.Has&r.after.Has&fleet.HasPrefixCache != 0
 	switch u := r.usage; {
 	case r.err != nil:
@@ -110,9 +120,9 @@ func (s *seen) cachedCheck() Check {
 		c.Level, c.Found = Partly, "told, but 0 for the same prompt again"
 		c.Without, c.Gain = "without a prefix cache there is nothing warm to route to", s.gain("prefix cache")
 	case looked:
-		c.Level, c.Found, c.Without, c.Gain = None, "cached by the engine's own count, not told in its answers", assumed, s.gain("cached tokens")
+		c.Level, c.Found, c.Without, c.Gain = None, "cached by the engine's own count, not told in its answers", assumedCached, s.gain("cached tokens")
 	default:
-		c.Level, c.Found, c.Without, c.Gain = None, "not told", assumed, s.gain("cached tokens")
+		c.Level, c.Found, c.Without, c.Gain = None, "not told", assumedCached, s.gain("cached tokens")
 	}
 	return c
 }

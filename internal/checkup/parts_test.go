@@ -61,3 +61,30 @@ func TestTheGPUsThatAnExporterTellsOfAreShown(t *testing.T) {
 	f(exporter.URL, []string{"7"}, "none: the page shows no GPU that is this worker's (settings gpu_metrics, gpus) | the load that others put on the GPUs is not seen | correct")
 	f("http://127.0.0.1:1/metrics", nil, "none: GET /metrics: ")
 }
+
+func TestWhatClientsRequestsShowNeedsNoneOfOurs(t *testing.T) {
+	f := func(seen Traffic, inject bool, part, want string) {
+		t.Helper()
+		r, _ := look(t, (&fake{owner: "vllm", metrics: vllmPage(true)}).listen(t), func(_ *Worker, o *Options) { o.Requests = false })
+		r.Use(seen, inject)
+		for _, c := range r.Checks {
+			if c.Part == part && !strings.HasPrefix(told(c), want) {
+				t.Errorf("%s of %+v: %q instead of %q", part, seen, told(c), want)
+			}
+			if c.Part == part && (c.Gain != "") != (r.Verdict == VerdictImprovable) {
+				t.Errorf("%s of %+v: %s, %q", part, seen, r.Verdict, told(c))
+			}
+		}
+	}
+	f(Traffic{}, true, "stream", "unseen: no request was to be sent")
+	f(Traffic{Streams: 7}, true, "stream", "full: 7 streams of clients")
+	f(Traffic{Streams: 7, Unterminated: 2}, true, "stream", "partly: 2 of 7 streams of clients had no [DONE] at the end | a stream that broke off")
+	f(Traffic{Streams: 7, Counted: 6}, true, "usage", "full: told in 6 of 7")
+	f(Traffic{Streams: 7}, true, "usage", "none: asked for, and not told")
+	f(Traffic{Streams: 7}, false, "usage", "none: streams tell none unless their client asks | the tokens of streams are estimated, and what was cached is not learned from them | set inject_usage: true")
+	f(Traffic{Told: 5, PromptTokens: 100, CachedTokens: 40}, true, "cached tokens", "full: told in 5 answers: 40 of 100 tokens")
+	f(Traffic{Told: 5, PromptTokens: 100}, true, "cached tokens", "unseen: told, and 0 so far")
+	f(Traffic{Untold: 5, Expected: 2}, true, "cached tokens", "unseen: not told so far")
+	f(Traffic{Untold: 5, Expected: 3}, true, "cached tokens", "none: not told, also where some were expected | what is cached is assumed from what was sent there, and never corrected | start vllm serve with --enable-prompt-tokens-details")
+	f(Traffic{Left: 1}, true, "cancellation", "unseen: clients have left; ")
+}
