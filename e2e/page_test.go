@@ -166,7 +166,7 @@ func TestTheFiguresOfThePageAreThoseOfTheMetrics(t *testing.T) {
 	w.becomes("its rows add up to them", 4*time.Second, `[...document.querySelectorAll("#part-fleet tbody tr")].reduce((n, r) => n + Number(r.children[4].textContent), 0) === 3`)
 	w.evaluate(`location.hash = "now"`, nil)
 	w.becomes("the choices that were looked at are those of the metrics", 15*time.Second,
-		fmt.Sprintf(`document.querySelector("#now-regret summary").textContent.startsWith("Of %.0f choices that were looked at")`, s.metric("warmpath_regret_requests_total")))
+		fmt.Sprintf(`document.querySelector("#now-regret summary").textContent.startsWith("Of %.0f choices looked at,")`, s.metric("warmpath_regret_requests_total")))
 	w.quiet("fleet")
 }
 

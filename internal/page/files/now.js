@@ -57,9 +57,10 @@ const about = "Of the streams that end well one in four is looked at again: what
 function regretted(t) {
   const all = (column) => over(t, column).reduce((n, v) => n + (v || 0), 0), looked = all("regret_requests.looked_at");
   if (!looked) return "No choice of this time was held against what came of it: that takes streams that tell their usage, and another candidate.";
-  const lost = all("regret_seconds.lost"), ahead = all("regret_seconds.ahead"), own = (ahead - lost) / looked, alike = own + (all("regret_cost_seconds.real") - all("regret_cost_seconds.foretold")) / looked;
-  return `Of ${exactly(looked)} choices that were looked at another worker would have been cheaper for ${exactly(all("regret_requests.beaten"))}: ${time(lost)} lost, ${time(ahead)} ahead. ` +
-    `On the mean a choice gained between ${time(Math.min(own, alike))} and ${time(Math.max(own, alike))} against the next best.`;
+  const beaten = all("regret_requests.beaten"), lost = all("regret_seconds.lost"), ahead = all("regret_seconds.ahead");
+  const own = (ahead - lost) / looked, alike = own + (all("regret_cost_seconds.real") - all("regret_cost_seconds.foretold")) / looked, low = Math.min(own, alike), high = Math.max(own, alike);
+  return `Of ${exactly(looked)} choices looked at, ${exactly(looked - beaten)} beat the next best worker by ${time(ahead)} in all, and ${exactly(beaten)} fell behind it by ${time(lost)}: ` +
+    (low * high > 0 ? `a choice ${low > 0 ? "gained" : "lost"} ${time(Math.min(Math.abs(low), Math.abs(high)))} to ${time(Math.max(Math.abs(low), Math.abs(high)))}.` : "nothing that can be told from chance.");
 }
 
 async function load() {
