@@ -161,7 +161,8 @@ type indexState struct {
 	Bytes     int64  `json:"bytes"`
 	BytesMax  int64  `json:"bytes_max"`
 	Blocks    int    `json:"blocks"`
-	Evictions uint64 `json:"evictions"`
+	Evictions uint64 `json:"evictions"`           // all of them
+	Bound     uint64 `json:"evictions_for_bound"` // those that bytes_max put out; the others are mostly beyond what a worker's cache is assumed to hold
 }
 
 type logState struct {
@@ -224,7 +225,7 @@ func (r *router) state() routerState {
 	s.Memory, s.Bounds = r.memory.State(), r.boundsNow()
 	r.gate.View(func(v gate.View) {
 		x := v.Index.Stats()
-		s.Index = indexState{x.Bytes, x.BytesMax, x.Blocks, x.Evictions}
+		s.Index = indexState{x.Bytes, x.BytesMax, x.Blocks, x.Evictions.All(), x.Evictions.Bound}
 		for _, w := range v.Workers {
 			state := describe(w, v)
 			at := standings[w.ID]

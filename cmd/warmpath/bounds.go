@@ -176,7 +176,7 @@ func (r *router) lookBounds(l *ledger.Ledger) {
 func (r *router) indexBounds(l *ledger.Ledger) (workers int) {
 	var x prefix.Stats
 	r.gate.View(func(v gate.View) { x, workers = v.Index.Stats(), len(v.Workers) })
-	l.Set(ledger.IndexBytes, float64(x.BytesMax), float64(x.Bytes), x.Evictions)
+	l.Set(ledger.IndexBytes, float64(x.BytesMax), float64(x.Bytes), x.Evictions.Bound)
 	events := r.exact.index.Stats()
 	l.Set(ledger.EventIndexBytes, float64(events.BytesMax), float64(events.Bytes), events.Evicted)
 	most := prefix.SlotsMax

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/declog"
+	"github.com/warmpath/warmpath/internal/recent"
 )
 
 // cli runs a command line against the router's admin port.
@@ -31,6 +33,7 @@ func TestDrainWaitsUntilNothingIsUnderWay(t *testing.T) {
 		t.Errorf("%d %q %q", code, out, errs)
 	}
 	h.moved(t)
+	rt.movedAlone(4)
 	code, out, _ = rt.cli("drain", id, "--no-wait", "--json")
 	var d drained
 	if err := json.Unmarshal([]byte(out), &d); code != exitOK || err != nil || d.State != "draining" || d.InFlight != 4 || d.Worker != id {
@@ -105,6 +108,31 @@ func TestDrainOfAllRanksAndOfOne(t *testing.T) {
 	if code := rt.adminCall(http.MethodDelete, "/workers/n", "", nil); code != http.StatusOK || len(rt.state().Workers) != 0 {
 		t.Errorf("%d, %d workers left", code, len(rt.state().Workers))
 	}
+}
+
+// movedAlone checks that so many requests were taken back from a worker on its leave, and none counts as a failure.
+func (rt *testRouter) movedAlone(n int) {
+	rt.t.Helper()
+	eventually(rt.t, "the decisions", func() bool { return len(rt.tries("moved")) == n })
+	if all := rt.tries(""); len(all) != n {
+		rt.t.Errorf("tries: %+v", all)
+	}
+	if moved, failed := rt.metric("warmpath_moved_total"), rt.metric("warmpath_retries_total"); moved != float64(n) || failed != 0 {
+		rt.t.Errorf("%v moved, %v tried again", moved, failed)
+	}
+}
+
+// tries are those of the last decisions, of one class; "" all of them.
+func (rt *testRouter) tries(class string) (all []declog.Try) {
+	found, _ := rt.archive.recent.List(recent.Filter{Limit: 1000})
+	for _, d := range found {
+		for _, t := range d.Tries {
+			if class == "" || t.Class == class {
+				all = append(all, t)
+			}
+		}
+	}
+	return all
 }
 
 func TestAWrongDrainSaysWhatIsWrong(t *testing.T) {

@@ -67,6 +67,11 @@ func TestWhatManyRequestsBeginWithIsShownWithWhereItIsCached(t *testing.T) {
 func TestTheTextOfPrefixesIsKeptWhereThatIsSetAlone(t *testing.T) {
 	t.Parallel()
 	rt := start(t, func(c *config.Config) { c.Dash.ShowText = true }, newWorker(t, nil, "m"))
+	rt.share(1)
+	rt.share(1)
+	if _, out, _ := rt.cli("prefixes"); !strings.Contains(out, "shared by three requests so far; by two: 1 (") {
+		t.Errorf("after two that are alike: %s", out)
+	}
 	system := rt.share(4)
 	var found prefixesFound
 	rt.adminCall(http.MethodGet, "/prefixes", "", &found)

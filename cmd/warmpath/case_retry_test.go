@@ -216,6 +216,9 @@ func TestEveryStatusThatMayBeRetriedIsAndNoOther(t *testing.T) {
 			if want && passed > 0 || !want && passed != bad.count() {
 				t.Errorf("%d of %d answers with %d reached the client", passed, bad.count(), status)
 			}
+			if rt.idle(); len(rt.tries("")) != len(rt.tries("busy"))+len(rt.tries("server_error")) || want != (len(rt.tries("")) > 0) {
+				t.Errorf("tries: %+v", rt.tries(""))
+			}
 		})
 	}
 }

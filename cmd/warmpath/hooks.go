@@ -179,7 +179,7 @@ func (r *router) collect(s *metrics.State) {
 			s.Workers = append(s.Workers, state)
 		}
 		x := v.Index.Stats()
-		s.IndexBytes, s.IndexBytesMax, s.IndexBlocks, s.IndexEvictions = x.Bytes, x.BytesMax, int64(x.Blocks), x.Evictions
+		s.IndexBytes, s.IndexBytesMax, s.IndexBlocks, s.IndexEvictions = x.Bytes, x.BytesMax, int64(x.Blocks), metrics.IndexEvictions(x.Evictions)
 	})
 	s.LearnedSaved = float64(r.saved.Load())
 	s.Spans = metrics.SpanState(r.tracing.sender.Stats())

@@ -73,7 +73,7 @@ const holdersShown = 4
 
 func listPrefixes(w io.Writer, found *prefixesFound) error {
 	if len(found.Prefixes) == 0 {
-		_, err := fmt.Fprintln(w, "no two requests have begun alike so far")
+		_, err := fmt.Fprintf(w, "no beginning is shared by three requests so far; by two: %d (that may be a conversation's next turn)\n", found.Tracked)
 		return err
 	}
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

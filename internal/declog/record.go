@@ -78,7 +78,7 @@ type Record struct {
 	TieEquals  int     `json:"tie_equals,omitempty"`  // candidates that were left for chance; -1: it was chosen by another rule
 	TieDraw    int     `json:"tie_draw,omitempty"`    // the chosen one's place among these, by id
 
-	Tries []Try `json:"tries,omitempty"` // attempts that failed before the last one
+	Tries []Try `json:"tries,omitempty"` // attempts before the last one: failed, or taken back
 
 	// What it was expected to take on the chosen worker, see docs/COST.md.
 	PrefillSecondsEst  float64 `json:"prefill_seconds_est,omitempty"`
@@ -139,6 +139,24 @@ type Try struct {
 	Worker string `json:"worker"`
 	Class  string `json:"class"`
 	Status int    `json:"status,omitempty"`
+}
+
+// Classes of tries that the router itself took back. No worker failed.
+const (
+	TryMoved     = "moved"     // its worker was leaving the fleet, and had not begun to answer
+	TryPreempted = "preempted" // its work gave way to a more urgent request
+)
+
+// TakenBack says why the router took the attempt back, TryMoved or TryPreempted; "": a worker failed it. Records without a class are of logs
+// in which those that were moved had none.
+func (t *Try) TakenBack() string {
+	switch {
+	case t.Class == "" && t.Status == 0:
+		return TryMoved
+	case t.Class == TryMoved, t.Class == TryPreempted:
+		return t.Class
+	}
+	return ""
 }
 
 // Bounds on what one record may carry. Longer strings are cut, further rows and tries left out.

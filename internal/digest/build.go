@@ -254,19 +254,27 @@ func (u users) add(key, name string, r *declog.Record, t Tokens) {
 }
 
 func (b *Builder) faults(r *declog.Record) {
-	if len(r.Tries) > 0 {
-		b.d.Retried++
-		if r.Outcome == "succeeded" {
-			b.d.RetriedSucceeded++
-		}
-	}
+	var failures, moved, preempted int
 	for _, t := range r.Tries {
+		switch t.TakenBack() {
+		case declog.TryMoved:
+			moved = 1
+			continue
+		case declog.TryPreempted:
+			preempted = 1
+			continue
+		}
+		failures = 1
 		count(b.tries, t.Worker)
 		name := t.Class
 		if t.Status > 0 {
 			name += " " + strconv.Itoa(t.Status)
 		}
 		note(b.classes, name, r.ID)
+	}
+	b.d.Retried, b.d.Moved, b.d.Preempted = b.d.Retried+failures, b.d.Moved+moved, b.d.Preempted+preempted
+	if r.Outcome == "succeeded" {
+		b.d.RetriedSucceeded += failures
 	}
 	if failed(r) {
 		text := cmp.Or(r.Refused, r.Error)

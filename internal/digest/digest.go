@@ -35,6 +35,8 @@ type Digest struct {
 	DeclinedTokens   int64   `json:"declined_tokens"`    // that were computed again for it
 	Retried          int     `json:"retried"`            // requests that a worker failed
 	RetriedSucceeded int     `json:"retried_succeeded"`  // of these, answered by another
+	Moved            int     `json:"moved"`              // requests taken back from a worker that was leaving, and placed on another
+	Preempted        int     `json:"preempted"`          // requests whose work gave way to more urgent ones
 	WaitedSeconds    Times   `json:"waited_seconds"`     // for room, of those that waited
 
 	Outcomes []Outcome `json:"outcomes"`

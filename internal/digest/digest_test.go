@@ -127,6 +127,18 @@ func TestWhatAnEngineDoesNotTellIsAsItWasPredicted(t *testing.T) {
 	}
 }
 
+func TestWhatTheRouterTookBackIsNoFailureOfAWorker(t *testing.T) {
+	t.Parallel()
+	d := of([]declog.Record{
+		{Time: noon, Outcome: "succeeded", Worker: "w", Tries: []declog.Try{{Worker: "v", Class: "moved"}, {Worker: "u", Class: "moved"}}},
+		{Time: noon, Outcome: "succeeded", Worker: "w", Tries: []declog.Try{{Worker: "v"}}}, // as it was written once
+		{Time: noon, Outcome: "succeeded", Worker: "w", Tries: []declog.Try{{Worker: "w", Class: "preempted"}, {Worker: "v", Class: "busy", Status: 503}}},
+	})
+	if d.Moved != 2 || d.Preempted != 1 || d.Retried != 1 || d.RetriedSucceeded != 1 || len(d.Tries) != 1 || d.Tries[0].Name != "busy 503" {
+		t.Errorf("%d moved, %d preempted, %d retried, tries that failed %+v", d.Moved, d.Preempted, d.Retried, d.Tries)
+	}
+}
+
 func TestWhatWasNeverComputedCountsNoTokens(t *testing.T) {
 	t.Parallel()
 	d := of([]declog.Record{

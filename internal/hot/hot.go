@@ -46,8 +46,8 @@ type Prefix struct {
 	Blocks int
 	Tokens int // when it was seen last
 	Bytes  int // of text
-	// PerMinute is the requests that begin so, a minute, of the time that Options.HalfLife is; Requests are those since First, and Error is how
-	// many the former may be too many, because others had the place before.
+	// PerMinute is the requests that begin so, a minute: a mean over about Options.HalfLife, or since First where that is shorter. Requests are those
+	// since First, and Error is how many the former may be too many, because others had the place before.
 	PerMinute, Error float64
 	Requests         float64
 	CachedTokens     float64 // of the prefix, where these requests went: what they did not compute
@@ -70,6 +70,7 @@ type Table struct {
 	at      map[prefix.Key]int32
 	filter  [filterPlaces]uint8 // how many in the table have that place: most blocks of a chain are found out by it
 	epoch   int64               // when a request weighs 1
+	began   int64               // when the first one came
 	now     int64               // the latest time that was told
 	on      []int32             // scratch: entries that a chain runs through
 	second  int64               // since the epoch
@@ -140,7 +141,7 @@ func (t *Table) due(now int64, keys int) bool {
 func (t *Table) weigh(now int64) float64 {
 	t.now = max(t.now, now)
 	if now = t.now; t.epoch == 0 {
-		t.epoch = now
+		t.epoch, t.began = now, now
 	}
 	lives := float64(now-t.epoch) / 1e9 / t.o.HalfLife
 	if lives > rebaseAfter {

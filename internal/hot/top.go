@@ -29,8 +29,7 @@ const (
 
 // Top is up to n prefixes at that time. One whose requests nearly all go on with a longer one is left out: that is the prefix they share.
 func (t *Table) Top(now int64, n int, by Order) []Prefix {
-	unit := 1 / t.weigh(now)
-	perMinute := unit * 60 * math.Ln2 / t.o.HalfLife
+	perMinute := 60 * math.Ln2 / t.o.HalfLife / t.weigh(now)
 	longest := make(map[int32]float64, len(t.all)) // the most that any longer one of an entry counts
 	for i := range t.all {
 		if at, ok := t.at[t.all[i].parent]; ok && t.all[i].parent != 0 {
@@ -44,7 +43,8 @@ func (t *Table) Top(now int64, n int, by Order) []Prefix {
 			continue
 		}
 		p := e.Prefix
-		p.PerMinute, p.Error, p.Leads = e.weight*perMinute, e.error*perMinute, e.leads()
+		p.Error, p.Leads = e.error*perMinute/t.grown(t.now-t.began), e.leads()
+		p.PerMinute = (e.weight-e.error)*perMinute/t.grown(t.now-e.First) + p.Error
 		top = append(top, p)
 	}
 	slices.SortFunc(top, func(a, b Prefix) int {
@@ -60,6 +60,15 @@ func (t *Table) Top(now int64, n int, by Order) []Prefix {
 		return cmp.Or(order, cmp.Compare(b.PerMinute-b.Error, a.PerMinute-a.Error), cmp.Compare(b.Tokens, a.Tokens), cmp.Compare(a.Key, b.Key))
 	})
 	return top[:min(n, len(top))]
+}
+
+// grownLeast is the time that one is taken to have come for at least: of a few requests in the first seconds no rate is made.
+const grownLeast = 60e9
+
+// grown is the share of its weight that what comes at an even pace has reached after so many nanoseconds: r requests a second weigh
+// r * HalfLife/ln 2 * (1 - 2^(-age/HalfLife)), the integral of what each still counts. Without it all that is new would look slow.
+func (t *Table) grown(age int64) float64 {
+	return 1 - math.Exp2(-float64(max(age, grownLeast))/1e9/t.o.HalfLife)
 }
 
 // Len is how many are in the table, and how many may be.

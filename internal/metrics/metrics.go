@@ -57,7 +57,8 @@ type Set struct {
 	CachedTokensPredicted Counter   // prompt tokens expected to be cached on the chosen worker
 	CachedTokensReported  Counter   // prompt tokens the engine reported as cached
 	HitsDeclined          Counter   // placements that gave up a longer match for a less loaded worker
-	Retries               Counter   // attempts after the first
+	Retries               Counter   // attempts after one that failed
+	Moved                 Counter   // attempts after one that was taken back from a worker on its leave
 	Cancellations         Counter   // requests whose client left,
 	CancelledByOperators  Counter   // and those that somebody cancelled at the admin port
 	RequestsWithoutText   Counter   // requests that carry no text to match and were placed by load alone
@@ -91,6 +92,7 @@ func New(collect func(*State)) *Set {
 		CachedTokensReported:  newCounter(r, "warmpath_cached_tokens_reported_total"),
 		HitsDeclined:          newCounter(r, "warmpath_hits_declined_total"),
 		Retries:               newCounter(r, "warmpath_retries_total"),
+		Moved:                 newCounter(r, "warmpath_moved_total"),
 		RequestsWithoutText:   newCounter(r, "warmpath_requests_without_text_total"),
 		StreamsUnterminated:   newCounter(r, "warmpath_streams_without_terminator_total"),
 		RepliesUnmetered:      newCounter(r, "warmpath_replies_unmetered_total"),

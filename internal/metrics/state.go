@@ -2,13 +2,16 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
+// IndexEvictions are blocks put out of the prefix index, by what they made room for.
+type IndexEvictions struct{ Capacity, Bound, Shed uint64 }
+
 // State is what the router is at the moment of a scrape. Zero values of counts mean zero; what an engine has not told is left
 // out by its Has flag, because unknown is not idle.
 type State struct {
 	Workers []WorkerState
 
 	IndexBytes, IndexBytesMax, IndexBlocks int64
-	IndexEvictions                         uint64
+	IndexEvictions                         IndexEvictions
 
 	DecisionLogRecords, DecisionLogDrops uint64
 	Spans                                SpanState
@@ -127,7 +130,9 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	emit("warmpath_index_bytes", float64(s.IndexBytes))
 	emit("warmpath_index_bytes_max", float64(s.IndexBytesMax))
 	emit("warmpath_index_blocks", float64(s.IndexBlocks))
-	emit("warmpath_index_evictions_total", float64(s.IndexEvictions))
+	emit("warmpath_index_evictions_total", float64(s.IndexEvictions.Capacity), "cache_size")
+	emit("warmpath_index_evictions_total", float64(s.IndexEvictions.Bound), "index_bytes_max")
+	emit("warmpath_index_evictions_total", float64(s.IndexEvictions.Shed), "memory")
 	emit("warmpath_decision_log_records_total", float64(s.DecisionLogRecords))
 	emit("warmpath_decision_log_drops_total", float64(s.DecisionLogDrops))
 	emitSpans(emit, s.Spans)

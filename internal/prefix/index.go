@@ -45,7 +45,7 @@ type Index struct {
 	live     laneSet          // lanes that belong to a slot
 	idle     []uint16         // lanes that are empty and belong to nobody
 	dying    []uint16         // lanes that belong to nobody and are being emptied
-	evicted  uint64
+	evicted  Evictions
 	scratch  []int32
 }
 
@@ -249,7 +249,7 @@ func (x *Index) shrink(n uint16, more int64, keep int32) {
 		if count == 0 {
 			return
 		}
-		x.evicted += uint64(count)
+		x.evicted.Capacity += uint64(count)
 	}
 }
 
@@ -299,7 +299,11 @@ func (x *Index) makeRoom(n uint16, keep int32) bool {
 		if count == 0 {
 			break
 		}
-		x.evicted += uint64(count)
+		if x.pairsMax < pairsMax(x.o.BytesMax) { // since Shed
+			x.evicted.Shed += uint64(count)
+		} else {
+			x.evicted.Bound += uint64(count)
+		}
 		left -= count
 	}
 	return true

@@ -25,7 +25,7 @@ func (x *Index) shed() {
 	x.table.widen(len(x.lanes))
 	moved := make([]int32, max(old.used, 1)) // what each member's number became
 	for n := range x.lanes {
-		x.evicted += uint64(x.enterAnew(uint16(n), &old, moved))
+		x.evicted.Shed += uint64(x.enterAnew(uint16(n), &old, moved))
 	}
 }
 

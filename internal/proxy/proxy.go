@@ -81,7 +81,7 @@ func DefaultOptions() Options {
 type Hooks struct {
 	Settled       func(*facts.Facts)                             // once a request, when it is over
 	Decided       func(d time.Duration)                          // each placement: key and admit together
-	Retried       func()                                         // another worker is tried
+	Retried       func(moved bool)                               // another worker is tried; moved: the one before was leaving the fleet
 	UpstreamError func(worker *fleet.Worker, class string)       // a worker failed, by class
 	Ejected       func(worker *fleet.Worker, why fleet.Ejection) // it was put out
 	Tracer        *trace.Tracer                                  // nil: requests are in no traces of ours

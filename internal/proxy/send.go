@@ -59,7 +59,7 @@ func (x *exchange) again(err error) bool {
 	}
 	x.facts.Failed = append(x.facts.Failed, facts.FailedTry{Worker: x.try.Worker.ID, Class: r.class, Status: r.answered})
 	if h := x.p.hooks.Retried; h != nil {
-		h()
+		h(r.free)
 	}
 	return true
 }
@@ -195,7 +195,7 @@ func (x *exchange) workerLeft() error {
 	x.left++
 	x.held = nil
 	x.release(fleet.Failed)
-	return &retryable{free: true, failure: &failure{status: http.StatusBadGateway, kind: llmapi.KindUpstream, outcome: outcome.Failed,
+	return &retryable{free: true, failure: &failure{status: http.StatusBadGateway, kind: llmapi.KindUpstream, outcome: outcome.Failed, class: "moved",
 		message: "worker " + x.try.Worker.ID + " left the fleet before it answered"}}
 }
 
@@ -235,21 +235,22 @@ func (x *exchange) computed(o fleet.Outcome) bool {
 // unwell sorts out an answer that says the worker cannot: 429 and 503 are back-pressure, 501 and 505 are about the request, every
 // other 5xx is a fault, unless another worker said the same of this request, which then is the likelier cause.
 func (x *exchange) unwell(res *upstream.Response) error {
-	w, now := x.try.Worker, x.p.now()
+	w, now, class := x.try.Worker, x.p.now(), "server_error"
 	retry := res.Status == 500 || res.Status == 502 || res.Status == 503 || res.Status == 504
 	switch {
 	case res.Status == http.StatusServiceUnavailable || res.Status == http.StatusTooManyRequests:
 		x.p.gate.Busy(w, res.Header.RetryAfter(now))
-		x.upstreamError(w, "busy")
+		class = "busy"
+		x.upstreamError(w, class)
 	case res.Status == http.StatusNotImplemented || res.Status == http.StatusHTTPVersionNotSupported:
 		x.p.gate.Succeeded(&x.try.Attempt)
 	case x.held == nil:
-		x.fault(fleet.ServerError, "server_error")
-	case x.held.Status != http.StatusServiceUnavailable && len(x.facts.Failed) == 1: // the only one it was a fault of
+		x.fault(fleet.ServerError, class)
+	case x.held.Status != http.StatusServiceUnavailable && len(x.facts.Failed)-x.left == 1: // the only one it was a fault of
 		x.p.gate.Absolve(x.held.Worker)
 	}
 	retry = retry && (len(x.want.Tried)-x.left <= x.o.RetriesMax || x.pick.Asked != "") && x.sent == 0
-	f := &failure{status: res.Status, kind: llmapi.KindUpstream, outcome: outcome.Of(res.Status), retryAfter: res.Header.RetryAfter(now),
+	f := &failure{status: res.Status, kind: llmapi.KindUpstream, outcome: outcome.Of(res.Status), retryAfter: res.Header.RetryAfter(now), class: class,
 		message: "worker " + w.ID + " answered " + http.StatusText(res.Status)}
 	body, err := complaint.Read(res.Body, x.try.End)
 	switch {

@@ -97,7 +97,7 @@ func caches(d *digest.Digest) section {
 	} else {
 		s.Notes = append(s.Notes, fmt.Sprintf("Of %s prompt tokens %s were taken to be cached: no answer told how many were (warmpath doctor says which flag of the engine has it told).", short(d.PromptTokens), short(d.CachedTokens)))
 	}
-	s.Notes = append(s.Notes, fmt.Sprintf("%s given up, because the warm worker's wait cost more than the prefill that it saved: %s tokens were computed again.", many(d.Declined, "hit"), short(d.DeclinedTokens)))
+	s.Notes = append(s.Notes, fmt.Sprintf("%s given up: %s tokens were computed again. Under warm-cost that is because going to the warm worker would have cost more than it saves there.", many(d.Declined, "hit"), short(d.DeclinedTokens)))
 	t := table{Columns: []string{"", "requests", "share", "prompt tokens"}}
 	for _, h := range d.Hits[1:] {
 		t.Rows = append(t.Rows, line{Name: h.Name, Cells: []string{short(int64(h.Requests)), percent(float64(h.Requests) / float64(d.Requests)), short(h.PromptTokens)}})
@@ -146,6 +146,12 @@ func whatFailed(d *digest.Digest) section {
 	}
 	s.Tables = append(s.Tables, outcomes)
 	s.Notes = append(s.Notes, fmt.Sprintf("%s failed by a worker and tried on another; %d of these succeeded.", many(d.Retried, "request"), d.RetriedSucceeded))
+	if d.Moved > 0 {
+		s.Notes = append(s.Notes, many(d.Moved, "request")+" taken back from a worker that was drained or removed, and tried on another: no failure.")
+	}
+	if d.Preempted > 0 {
+		s.Notes = append(s.Notes, many(d.Preempted, "request")+" gave way to more urgent ones, and waited again: no failure.")
+	}
 	for _, part := range []struct {
 		title, what string
 		all         []digest.Fault

@@ -26,8 +26,8 @@ async function load() {
   tiles.index.give(percent(state.index.bytes / state.index.bytes_max), bytes(state.index.bytes) + " of " + bytes(state.index.bytes_max));
   tiles.blocks.give(count(state.index.blocks), "in the prefix index");
   tiles.events.give(count(state.event_index.blocks), bytes(state.event_index.bytes) + " of " + bytes(state.event_index.bytes_max));
-  tiles.evictions.give(count(state.index.evictions + state.event_index.evicted), "to keep the bounds");
-  set(empty, all.length ? "" : "No two requests have begun alike yet.");
+  tiles.evictions.give(count(state.index.evictions + state.event_index.evicted), count(state.index.evictions_for_bound + state.event_index.evicted) + " of them to keep the bounds");
+  set(empty, all.length ? "" : "No beginning is shared by three requests yet; by two: " + exactly(found.tracked) + ".");
   put(list, all.map((p) => el("tr", {}, el("th", {scope: "row"}, el("button", {type: "button", class: "plain mono", title: p.key, onclick: () => show(p, found.show_text)}, p.text ? p.text.slice(0, 48) : p.key)), el("td", {}, count(p.tokens)), el("td", {}, count(p.requests)),
     el("td", {}, count(p.requests_per_minute)), el("td", {}, time(p.seconds_saved)), el("td", {title: p.holders.join(", ")}, exactly(p.copies)), el("td", {}, count(p.copy_tokens)), el("td", {}, time(p.eviction_seconds_per_minute)), el("td", {}, ago(p.last)))));
 }
