@@ -7,8 +7,12 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 	"unicode"
@@ -178,5 +182,32 @@ func TestABodyToBeExplainedCountsAmongAllBodies(t *testing.T) {
 		if held, _ := bodies.Use(); held != 0 {
 			t.Errorf("%d bytes are still held", held)
 		}
+	}
+}
+
+func TestAReportThatIsInterruptedWhileItReadsEnds(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(t.TempDir(), "log")
+	if err := syscall.Mkfifo(log, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command("warmpath", "report", "--no-replay", log)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	pipe, err := os.OpenFile(log, os.O_WRONLY, 0) // which waits until it reads
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pipe.Close()
+	c.Process.Signal(os.Interrupt)
+	select {
+	case <-ended:
+	case <-time.After(30 * time.Second):
+		t.Error("it reads on")
+		c.Process.Kill()
+		<-ended
 	}
 }

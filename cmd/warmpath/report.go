@@ -1,16 +1,13 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -57,9 +54,7 @@ func reportCommand() *cobra.Command {
 			if err := f.check(); err != nil {
 				return usageError{err}
 			}
-			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			return f.run(ctx, cmd, args)
+			return f.run(cmd, args)
 		},
 	}
 	flags := command.Flags()
@@ -97,7 +92,7 @@ type dayReport struct {
 	NoReplay string         `json:"no_replay,omitempty"` // why there is none
 }
 
-func (f *reportFlags) run(ctx context.Context, cmd *cobra.Command, args []string) error {
+func (f *reportFlags) run(cmd *cobra.Command, args []string) error {
 	files := rotated(args)
 	b := digest.New()
 	bad := 0
@@ -114,7 +109,7 @@ func (f *reportFlags) run(ctx context.Context, cmd *cobra.Command, args []string
 	}
 	if f.noReplay {
 		r.NoReplay = "--no-replay"
-	} else if err := f.replay(ctx, &r, files, cmd.ErrOrStderr()); err != nil {
+	} else if err := f.replay(cmd.Context(), &r, files, cmd.ErrOrStderr()); err != nil {
 		return err
 	}
 	out := f.out

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/cost"
@@ -85,6 +88,8 @@ func (f *reportFlags) fleetOf(r *dayReport, files []string) (base sim.Config, er
 
 // sweep makes replays, with a line of progress.
 func (f *reportFlags) sweep(ctx context.Context, s sweep.Sweep, what string, stderr io.Writer) ([]*sweep.Row, error) {
+	ctx, deaf := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM) // while logs are read a signal ends the process as it comes
+	defer deaf()
 	runs := s.Runs()
 	stop := func() {}
 	if !f.quiet {
