@@ -172,10 +172,13 @@ func (r *router) eventRows() (rows []eventRow) {
 	return rows
 }
 
+// withoutRequests says what a state means that has no longer reason of its own.
+var withoutRequests = map[string]string{"down": "nobody answers at its address", "loading": "its engine loads the model"}
+
 func eventRowOf(s workerState) eventRow {
 	row := eventRow{ID: s.ID, State: s.State, Engine: s.Engine, Models: s.Models, InFlight: s.InFlight, InFlightTokens: s.InFlightTokens, QueuedSeconds: rounded(s.QueuedSeconds),
 		Telemetry: s.Telemetry, EngineRunning: s.EngineRunning, EngineWaiting: s.EngineWaiting, KVUsage: orNull(s.KVUsage)}
-	if s.Out != nil {
+	if row.Why = withoutRequests[s.State]; s.Out != nil {
 		row.Why = s.Out.Why
 	}
 	return row

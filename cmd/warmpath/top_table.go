@@ -71,29 +71,79 @@ func shareOf(p *float64) string {
 	return fmt.Sprintf("%.0f%%", *p*100)
 }
 
-// above are the headline numbers.
-func (v *topView) above() []string {
+// headFigure is a part of a headline. Where a line is too narrow those with the highest rank go first; those of rank 0 stay.
+type headFigure struct {
+	rank int
+	text string
+}
+
+const figureGap = "  "
+
+// fitted are the figures that a line of width characters has room for, in lines that are broken between figures, and between words where
+// one is longer than that; 0 is any width.
+func fitted(figures []headFigure, width int) (lines []string) {
+	kept := slices.Clone(figures)
+	length := func() (n int) {
+		for _, f := range kept {
+			n += utf8.RuneCountInString(f.text) + len(figureGap)
+		}
+		return n - len(figureGap)
+	}
+	for width > 0 && length() > width {
+		worst := slices.MaxFunc(kept, func(a, b headFigure) int { return cmp.Compare(a.rank, b.rank) }).rank
+		if worst == 0 {
+			break
+		}
+		kept = slices.DeleteFunc(kept, func(f headFigure) bool { return f.rank == worst })
+	}
+	line := ""
+	for _, f := range kept {
+		gap := figureGap
+		if f.text = strings.TrimSpace(f.text); width > 0 && line != "" && utf8.RuneCountInString(line+gap+f.text) > width {
+			lines, line = append(lines, line), ""
+		}
+		for word := range strings.SplitSeq(f.text, " ") {
+			switch {
+			case line == "":
+				line = word
+			case width > 0 && utf8.RuneCountInString(line+gap+word) > width:
+				lines, line = append(lines, line), word
+			default:
+				line += gap + word
+			}
+			gap = " "
+		}
+	}
+	return append(lines, line)
+}
+
+// above are the headline numbers, for width characters; 0 is any.
+func (v *topView) above(width int) (lines []string) {
 	var states []string
 	for _, state := range slices.Sorted(maps.Keys(v.head.Workers)) {
 		states = append(states, fmt.Sprintf("%d %s", v.head.Workers[state], state))
 	}
-	lines := []string{
-		fmt.Sprintf("warmpath %s  %s  up %s  policy %s  workers: %s", cmp.Or(v.head.Version, "(no version)"), v.admin, v.uptime(), v.head.Policy, strings.Join(states, ", ")),
-		fmt.Sprintf("requests %s/s  inside %d (waiting %d, prefill %d, streaming %d)  tokens in %s/s out %s/s  retries %s/s", v.perSecond("requests"), v.head.Inside,
-			v.head.States["waiting"], v.head.States["prefill"]+v.head.States["running"], v.head.States["streaming"], v.perSecond("tokens.prompt"), v.perSecond("tokens.completion"), v.perSecond("retries")),
-		fmt.Sprintf("TTFT p50 %s p90 %s p99 %s  ITL p50 %s p99 %s  hits %s of %s reachable  prefill %s s/s, %s s/s avoided", v.time("ttft_seconds.all.p50"), v.time("ttft_seconds.all.p90"),
-			v.time("ttft_seconds.all.p99"), v.time("itl_seconds.all.p50"), v.time("itl_seconds.all.p99"), shareOf(v.head.Lately["hit_rate.reported"]), shareOf(v.head.Lately["hit_rate.reachable"]),
-			v.perSecond("prefill_seconds.done"), v.perSecond("prefill_seconds.avoided")),
+	all := [][]headFigure{
+		{{0, "warmpath " + cmp.Or(v.head.Version, "(no version)")}, {3, v.admin}, {1, "up " + v.uptime()}, {2, "policy " + v.head.Policy}, {0, "workers: " + strings.Join(states, ", ")}},
+		{{0, fmt.Sprintf("requests %s/s", v.perSecond("requests"))}, {0, fmt.Sprintf("inside %d (waiting %d, prefill %d, streaming %d)", v.head.Inside, v.head.States["waiting"], v.head.States["prefill"]+v.head.States["running"], v.head.States["streaming"])},
+			{2, fmt.Sprintf("tokens in %s/s out %s/s", v.perSecond("tokens.prompt"), v.perSecond("tokens.completion"))}, {1, fmt.Sprintf("retries %s/s", v.perSecond("retries"))}},
+		{{0, fmt.Sprintf("TTFT p50 %s p90 %s p99 %s", v.time("ttft_seconds.all.p50"), v.time("ttft_seconds.all.p90"), v.time("ttft_seconds.all.p99"))}, {1, fmt.Sprintf("ITL p50 %s p99 %s", v.time("itl_seconds.all.p50"), v.time("itl_seconds.all.p99"))},
+			{0, fmt.Sprintf("hits %s of %s reachable", shareOf(v.head.Lately["hit_rate.reported"]), shareOf(v.head.Lately["hit_rate.reachable"]))},
+			{2, fmt.Sprintf("prefill %s s/s, %s s/s avoided", v.perSecond("prefill_seconds.done"), v.perSecond("prefill_seconds.avoided"))}},
 	}
 	if q := v.head.Queue; q != nil {
-		line := fmt.Sprintf("queue %d waiting, %.0f%% full", q.Waiting, q.Fill*100)
+		line := []headFigure{{0, fmt.Sprintf("queue %d waiting, %.0f%% full", q.Waiting, q.Fill*100)}}
 		for _, c := range q.Classes {
-			line += fmt.Sprintf("  %s %d", c.Class, c.Waiting)
+			one := headFigure{1, fmt.Sprintf("%s %d", c.Class, c.Waiting)} // nobody waits in it: it may go
 			if c.Waiting > 0 {
-				line += " (" + shortTime(c.Oldest) + ")"
+				one = headFigure{0, one.text + " (" + shortTime(c.Oldest) + ")"}
 			}
+			line = append(line, one)
 		}
-		lines = append(lines, line)
+		all = append(all, line)
+	}
+	for _, figures := range all {
+		lines = append(lines, fitted(figures, width)...)
 	}
 	return lines
 }
@@ -120,8 +170,14 @@ var topColumns = []topColumn{
 	{"TOK/S", 2, false, func(r *eventRow) string { return shortCount(r.CompletionSecond) }},
 	{"FAIL/S", 3, false, func(r *eventRow) string { return shortCount(r.FailedASecond) }},
 	{"TRUST", 6, false, func(r *eventRow) string { return shareOf(r.Trust) }},
-	{"WHY", 7, true, func(r *eventRow) string { return r.Why }},
+	{whyColumn, 7, true, func(r *eventRow) string { return r.Why }},
 }
+
+// whyColumn is the last to go where a worker gets no requests, and is cut there to what is left of the width, whyLeast at least.
+const (
+	whyColumn = "WHY"
+	whyLeast  = 20
+)
 
 // rowsAs are the header and the rows as text, in columns that fit into width; 0 is any.
 func rowsAs(rows []eventRow, width int) []string {
@@ -138,7 +194,7 @@ func rowsAs(rows []eventRow, width int) []string {
 			widths[c] = max(widths[c], utf8.RuneCountInString(cells[i][c]))
 		}
 	}
-	shown := fitting(widths, width)
+	shown := fitting(widths, width, slices.ContainsFunc(rows, func(r eventRow) bool { return r.Why != "" }))
 	line := func(cell func(c int) string) string {
 		var parts []string
 		for _, c := range shown {
@@ -149,7 +205,7 @@ func rowsAs(rows []eventRow, width int) []string {
 				parts = append(parts, pad+cell(c))
 			}
 		}
-		return strings.TrimRight(strings.Join(parts, "  "), " ")
+		return strings.TrimRight(strings.Join(parts, figureGap), " ")
 	}
 	lines := []string{line(func(c int) string { return topColumns[c].name })}
 	for i := range cells {
@@ -158,15 +214,22 @@ func rowsAs(rows []eventRow, width int) []string {
 	return lines
 }
 
-// fitting are the columns that fit side by side, by their places.
-func fitting(widths []int, width int) (shown []int) {
+// fitting are the columns that fit side by side, by their places. out: some worker gets no requests, and why is told.
+func fitting(widths []int, width int, out bool) (shown []int) {
 	for worst := 9; ; worst-- {
 		shown = shown[:0]
-		total := -2
+		total := -len(figureGap)
 		for c := range topColumns {
-			if topColumns[c].rank <= worst {
+			rank, needs := topColumns[c].rank, widths[c]
+			switch {
+			case out && topColumns[c].name == whyColumn:
+				rank, needs = 0, min(needs, whyLeast)
+			case out && rank == 0 && !topColumns[c].left:
+				rank = 1 // beside why, only who it is and in what state
+			}
+			if rank <= worst {
 				shown = append(shown, c)
-				total += widths[c] + 2
+				total += needs + len(figureGap)
 			}
 		}
 		if width == 0 || total <= width || worst == 0 {
@@ -177,26 +240,27 @@ func fitting(widths []int, width int) (shown []int) {
 
 // table is all of it, for width characters; 0 is any.
 func (v *topView) table(width int) []string {
-	above := v.above()
+	above := v.above(width)
 	for i := range above {
 		above[i] = plain(above[i])
 	}
 	return append(append(above, ""), rowsAs(v.sorted(), width)...)
 }
 
-// clipped cuts a line to a width.
+// clipped cuts a line to a width, and shows that it did.
 func clipped(line string, width int) string {
 	line = plain(line)
 	if utf8.RuneCountInString(line) <= width {
 		return line
 	}
-	return string([]rune(line)[:width])
+	return string([]rune(line)[:max(width-1, 0)]) + "…"
 }
 
 // screen is all that is drawn: height lines of width characters at most, escape sequences aside.
 func (v *topView) screen(width, height int) []string {
 	var lines []string
-	for _, line := range append(v.above(), "") {
+	above := v.above(width)
+	for _, line := range append(above[:min(len(above), max(height/2-1, 1))], "") { // half of the screen is for workers
 		lines = append(lines, clipped(line, width))
 	}
 	if v.head.Started.IsZero() {
@@ -230,7 +294,11 @@ func (v *topView) footer(width, rows, room int) string {
 	case v.message != "":
 		return clipped(v.message, width)
 	}
-	return clipped(fmt.Sprintf("q quit  s sort (%s)  r reverse  arrows choose  d drain  u undrain   workers %d to %d of %d", topSorts[v.sort].name, min(v.top+1, rows), min(v.top+room, rows), rows), width)
+	shown := fmt.Sprintf("workers %d to %d of %d", min(v.top+1, rows), min(v.top+room, rows), rows)
+	if rows <= room {
+		shown = counted(rows, "worker")
+	}
+	return clipped(fitted([]headFigure{{0, "q quit"}, {5, "s sort (" + topSorts[v.sort].name + ")"}, {4, "r reverse"}, {3, "arrows choose"}, {1, "d drain"}, {2, "u undrain"}, {0, shown}}, width)[0], width)
 }
 
 func (v *topView) paint(sequence, text string) string {

@@ -51,6 +51,33 @@ func TestTheScreenFitsWhateverItsSizeAndHowManyWorkersThereAre(t *testing.T) {
 	}
 }
 
+func TestWhatMattersMostStaysOnANarrowScreen(t *testing.T) {
+	v := goldenTop(t)
+	v.top = 0
+	shown := strings.Join(v.screen(80, 24), "\n")
+	for _, want := range []string{"workers: 1 draining, 1 ejected, 2 ready\n", "inside 47 (waiting 12, prefill 5, streaming 30)", "hits 61% of 70% reachable", "interactive 2 (310 ms)",
+		"HIT", "WHY\n", "by hand\n", "it failed 3 times in…", "d drain", "4 workers"} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("80 columns lack %q:\n%s", want, shown)
+		}
+	}
+	if slices.ContainsFunc(v.screen(80, 24), func(line string) bool { return strings.Contains(line, "policy") || strings.Contains(line, "TRUST") }) {
+		t.Errorf("what matters least takes room:\n%s", shown)
+	}
+	shown = strings.Join(v.screen(30, 40), "\n")
+	for _, want := range []string{"warmpath 1.2.3\nworkers: 1 draining, 1\nejected, 2 ready\nrequests 41.2/s\ninside 47 (waiting 12, prefill", "WHY"} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("30 columns lack %q:\n%s", want, shown)
+		}
+	}
+	for i := range v.rows {
+		v.rows[i].Why = ""
+	}
+	if shown := strings.Join(v.screen(80, 24), "\n"); strings.Contains(shown, "WHY") {
+		t.Errorf("nothing is to be said:\n%s", shown)
+	}
+}
+
 func TestKeysChooseSortAskAndEnd(t *testing.T) {
 	v := goldenTop(t)
 	type pressed struct{ what, worker string }
