@@ -54,6 +54,7 @@ func (r *router) postExplain(w http.ResponseWriter, q *http.Request) {
 	w.Header().Del("WWW-Authenticate") // that is for the data port's clients
 	e := explainOutlook(o)
 	e.Prompt.How, e.Prompt.Why = r.howTokens(o)
+	e.leftOut(asked["without"])
 	answer(w, http.StatusOK, e)
 }
 

@@ -77,7 +77,7 @@ type decisionRow struct {
 	BestMatchedTokens int       `json:"best_matched_tokens"`
 	CompletionTokens  int       `json:"completion_tokens"`
 	QueueSeconds      float64   `json:"queue_seconds"`
-	TTFTSeconds       float64   `json:"ttft_seconds,omitempty"`
+	TTFTSeconds       float64   `json:"ttft_seconds,omitempty"` // of streams
 	E2ESeconds        float64   `json:"e2e_seconds"`
 	Tries             int       `json:"tries,omitempty"` // that failed before
 	Reason            string    `json:"reason,omitempty"`
@@ -87,7 +87,10 @@ type decisionRow struct {
 func rowOf(e *recent.Entry) decisionRow {
 	d := decisionRow{Number: e.Number, ID: e.ID, Time: e.Time, API: e.API, Model: e.Model, Asked: e.Asked, Tenant: e.Tenant, Class: e.Class, Pool: e.Pool, Worker: e.Worker, Hit: e.Hit, Outcome: e.Outcome, Status: e.Status,
 		PromptTokens: e.PromptTokens, CachedTokensEst: e.CachedTokensEst, BestMatchedTokens: e.BestMatchedTokens, CompletionTokens: e.CompletionTokens,
-		QueueSeconds: e.QueueSeconds, TTFTSeconds: e.TTFTSeconds, E2ESeconds: e.E2ESeconds, Tries: len(e.Tries), Reason: e.Reason, Error: e.Error}
+		QueueSeconds: e.QueueSeconds, E2ESeconds: e.E2ESeconds, Tries: len(e.Tries), Reason: e.Reason, Error: e.Error}
+	if e.Stream { // else the first byte is the last
+		d.TTFTSeconds = e.TTFTSeconds
+	}
 	if !e.Metered {
 		d.PromptTokens, d.CompletionTokens = e.PromptTokensEst, e.StreamedTokenCount
 	}
@@ -146,7 +149,7 @@ type decisionFound struct {
 type timeline struct {
 	Queue   float64  `json:"queue_seconds"`             // until it was placed: its body, its tokens, waiting
 	Waited  float64  `json:"waited_seconds,omitempty"`  // of that, for room on a worker
-	Prefill *float64 `json:"prefill_seconds,omitempty"` // until the first token
+	Prefill *float64 `json:"prefill_seconds,omitempty"` // until the first token, of streams
 	Decode  *float64 `json:"decode_seconds,omitempty"`  // from the first token to the last byte
 	Total   float64  `json:"total_seconds"`
 }
@@ -178,17 +181,16 @@ func foundOf(e *recent.Entry) decisionFound {
 	if e.Money > 0 || e.MoneyEst > 0 {
 		d.Compared.Money = &prediction{e.MoneyEst, e.Money}
 	}
-	if e.TTFTSeconds > 0 {
+	if e.Stream && e.TTFTSeconds > 0 { // else the first byte is the last
 		prefill, decode := max(e.TTFTSeconds-e.QueueSeconds, 0), max(e.E2ESeconds-e.TTFTSeconds, 0)
 		d.Timeline.Prefill, d.Timeline.Decode = &prefill, &decode
-		if e.Stream { // else the first byte is the last
-			d.Compared.PrefillSeconds, d.Compared.DecodeSeconds = &prediction{e.PrefillSecondsEst, prefill}, &prediction{e.DecodeSecondsEst, decode}
-		}
+		d.Compared.PrefillSeconds, d.Compared.DecodeSeconds = &prediction{e.PrefillSecondsEst, prefill}, &prediction{e.DecodeSecondsEst, decode}
 	}
 	return d
 }
 
-// getDecision is one decision, by its request's id, the last one of that id, or by its number; of a request that is not over how far it has come.
+// getDecision is one decision, by its request's id, the last one of that id, or by its number, or by the beginning of an id that no other one has; of a
+// request that is not over how far it has come.
 func (r *router) getDecision(w http.ResponseWriter, q *http.Request) {
 	if askedBy(q).refused(w) {
 		return
@@ -202,10 +204,16 @@ func (r *router) getDecision(w http.ResponseWriter, q *http.Request) {
 		answer(w, http.StatusOK, map[string]any{"in_flight": inside})
 		return
 	}
+	if begins := r.archive.recent.Beginning(id, idsNamedMax+1); !found && len(begins) > 1 {
+		refuse(w, http.StatusNotFound, severalBegin(id, begins))
+		return
+	} else if !found && len(begins) == 1 {
+		e, found = r.archive.recent.Find(begins[0])
+	}
 	if !found {
 		s := r.archive.recent.Stats()
-		refuse(w, http.StatusNotFound, fmt.Sprintf("no request %q among the last %d decisions (setting dash.decisions_max, %d), nor inside; the id is that of the answer's X-Request-Id header",
-			id, s.Decisions, s.DecisionsMax))
+		refuse(w, http.StatusNotFound, fmt.Sprintf("no request %q among the last %s (setting dash.decisions_max, %d), nor inside; the id is that of the answer's X-Request-Id header",
+			id, counted(s.Decisions, "decision"), s.DecisionsMax))
 		return
 	}
 	answer(w, http.StatusOK, foundOf(&e))

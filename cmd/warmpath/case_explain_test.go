@@ -57,6 +57,7 @@ func TestOBS01AnExplanationForetellsWhereARequestGoesAndLeavesNoTrace(t *testing
 		rt.post("/v1/chat/completions", body)
 	}
 	rt.idle()
+	eventually(t, "the ghosts to have placed them", func() bool { return rt.bound("ghost_requests").Used == 0 })
 	before, state := rt.counted(), rt.state()
 	asked := w1.count() + w2.count()
 	var e explanation
@@ -120,8 +121,16 @@ func TestAnExplanationLeavesOutTheWorkersThatItIsToldTo(t *testing.T) {
 	if other.Worker == "" || other.Worker == warm.Worker {
 		t.Errorf("without %s it would go to %q", warm.Worker, other.Worker)
 	}
-	if nobody := rt.explain("?without="+warm.Worker+"&without="+other.Worker, body); nobody.Worker != "" {
+	if last := other.Rows[len(other.Rows)-1]; last.Worker != warm.Worker || last.Why != whyWithout {
+		t.Errorf("it says of %s: %q", last.Worker, last.Why)
+	}
+	nobody := rt.explain("?without="+warm.Worker+"&without="+other.Worker, body)
+	if nobody.Worker != "" {
 		t.Errorf("without both it would go to %q", nobody.Worker)
+	}
+	var text strings.Builder
+	if err := printExplanation(&text, &nobody, 0); err != nil || !strings.Contains(text.String(), "\n  left out by --without: w1, w2\n") {
+		t.Errorf("%v\n%s", err, text.String())
 	}
 }
 
@@ -175,6 +184,22 @@ func TestTheCommandExplainsWhatWouldBeAndWhatWas(t *testing.T) {
 	if text := said("--id", id, "--log", log); !strings.Contains(text, "\nwent to w1: least cost (policy warm-cost)\n") || !strings.Contains(text, "succeeded, status 200") {
 		t.Errorf("it says:\n%s", text)
 	}
+	remembered := said("--id", id[:8], "--admin", rt.AdminURL()) // without the log, and by the beginning
+	if logged := said("--id", id[:8], "--log", log); remembered != logged || !strings.Contains(logged, "request "+id) || !strings.Contains(logged, ", answered in one piece after ") || strings.Contains(logged, "first token") {
+		t.Errorf("of the router:\n%s\nof the log:\n%s", remembered, logged)
+	}
+	var out, errs strings.Builder
+	if code := run([]string{"explain", "--id", "nobodys", "--admin", rt.AdminURL()}, &out, &errs); code != exitRuntime || !strings.Contains(errs.String(), `no request "nobodys" among the last 1 decision (`) || !strings.Contains(errs.String(), "--log FILE") {
+		t.Errorf("%d %s", code, errs.String())
+	}
+	if text := said("--body", file, "--admin", rt.AdminURL(), "--policy", "round-robin"); !strings.Contains(text, "score: what round-robin goes by, no time; less is better: the number of the choice") {
+		t.Errorf("it says:\n%s", text)
+	}
+	os.WriteFile(file+"x", []byte(`{"model":"m","messages":7}`), 0o600)
+	errs.Reset()
+	if code := run([]string{"explain", "--body", file + "x", "--admin", rt.AdminURL()}, &out, &errs); code != exitRuntime || !strings.Contains(errs.String(), "the request would be refused with 400: ") {
+		t.Errorf("%d %s", code, errs.String())
+	}
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan struct{})
 	go func() {
@@ -182,7 +207,7 @@ func TestTheCommandExplainsWhatWouldBeAndWhatWas(t *testing.T) {
 		rt.do(ctx, http.MethodPost, "/v1/chat/completions", chat("stay", false))
 	}()
 	eventually(t, "the worker to be full", func() bool { return rt.gate.InFlight("w1") == 1 })
-	if text := ask(); !strings.Contains(text, "\nit waits: ") || !strings.Contains(text, "0 of those that wait now go first; how long is not known yet, and it may wait 3600 s") {
+	if text := ask(); !strings.Contains(text, "\nit waits: ") || !strings.Contains(text, "Ahead of it: 0 requests; how long is not known yet, and it may wait 3600 s") {
 		t.Errorf("it says:\n%s", text)
 	}
 	leave()

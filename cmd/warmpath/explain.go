@@ -17,9 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/warmpath/warmpath/internal/declog"
 	"github.com/warmpath/warmpath/internal/sched"
-	"github.com/warmpath/warmpath/internal/traces"
 )
 
 const explainLong = `explain asks a running router what would become of a request if it came now: how many tokens its prompt has and how that is known,
@@ -30,13 +28,17 @@ The request is the body that a client would send (--body; - is standard input), 
 tenant's key, a class. Its API is guessed from the body where --api does not say. --policy asks what another policy would
 choose, and --without what would be chosen if a worker were not there.
 
-With --id it says the same of a request that was, from the decision log (serve --decision-log): the best eight workers as they were, and
-what came of it. The id is that of the answer's X-Request-Id header.
+With --id it says the same of a request that was: the best eight workers as they were, and what came of it. The router has the last ones
+(GET /decisions/ID of its admin port); with --log they are looked for in its decision log (serve --decision-log). The id is that of the
+answer's X-Request-Id header, or so much of its beginning as no other one has.
 
 Of each worker: cached, the prompt's tokens that it holds, told by its cache events (*) or assumed; wait, for prefills queued there and
 for room, and what that wait costs others; prefill, its own; delays, what its prefill costs those who wait or decode; decode, its answer
 among those under way; batch, what its presence costs them; displ., what it displaces from the cache. The least sum is best:
-docs/POLICY.md has the formula. Other policies choose by a score of their own.
+docs/POLICY.md has the formula. Sums within 1 ms or 2 % of the least are as good: the reason says what decided. Other policies choose by a
+score of their own, which is no time; a line below the table says what it is.
+
+Of a body that would be refused the exit code is 1.
 
 `
 
@@ -44,6 +46,7 @@ const explainExample = `  warmpath explain --body request.json
   warmpath explain --body request.json --policy least-requests --json
   warmpath explain --body request.json --without gpu-3
   echo '{"model":"m","prompt":"Hello"}' | warmpath explain --body - --header 'X-Warmpath-Class: batch'
+  warmpath explain --id 4f2c
   warmpath explain --id 4f2c --log decisions.jsonl`
 
 // explainFlags are the flags of `warmpath explain`.
@@ -61,8 +64,8 @@ type explainFlags struct {
 func explainCommand() *cobra.Command {
 	var f explainFlags
 	command := &cobra.Command{
-		Use: "explain --body FILE | --id ID --log FILE", Short: "Say where a request would go now, or why one went where it did",
-		Long: explainLong + exitCodesUsage, Example: explainExample, Args: cobra.NoArgs,
+		Use: "explain --body FILE | --id ID [--log FILE]", Short: "Say where a request would go now, or why one went where it did",
+		Long: explainLong + exitCodesUsage, Example: explainExample, Args: nothingBare,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := command.Flags()
@@ -72,8 +75,8 @@ func explainCommand() *cobra.Command {
 	flags.StringVar(&f.policy, "policy", "", "policy to go by, in place of the one in force")
 	flags.StringArrayVar(&f.without, "without", nil, "id of a worker to be left out, as if it had failed the request already; repeat for more")
 	flags.StringArrayVar(&f.headers, "header", nil, "header of the request, 'Name: value'; repeat for more")
-	flags.StringVar(&f.id, "id", "", "id of a request in the decision log")
-	flags.StringVar(&f.log, "log", "", "the decision log; files that it was rotated to are looked through as well")
+	flags.StringVar(&f.id, "id", "", "id of a request that was, or the beginning of it")
+	flags.StringVar(&f.log, "log", "", "decision log that --id is looked for in, and files that it was rotated to; without it the router is asked")
 	flags.IntVar(&f.rows, "rows", 20, "workers shown at most; 0 shows all")
 	flags.BoolVar(&f.json, "json", false, "one JSON object: docs/ADMIN.md names its fields")
 	flags.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long the router may take")
@@ -92,22 +95,46 @@ func (f *explainFlags) run(cmd *cobra.Command) error {
 	}
 	var e explanation
 	var err error
-	if f.id != "" {
+	switch {
+	case f.log != "":
 		e, err = findDecision(f.log, f.id)
-	} else {
+	case f.id != "":
+		e, err = f.askDecision(cmd.Context())
+	default:
 		e, err = f.ask(cmd.Context(), cmd.InOrStdin())
 	}
 	if err != nil {
 		return err
 	}
-	out := cmd.OutOrStdout()
+	if err := f.print(cmd.OutOrStdout(), &e); err != nil {
+		return err
+	}
+	if f.id == "" && e.Verdict == verdictRefused {
+		return fmt.Errorf("the request would be refused with %d: %s", e.Status, e.Error)
+	}
+	return nil
+}
+
+func (f *explainFlags) print(out io.Writer, e *explanation) error {
 	if !f.json {
-		return printExplanation(out, &e, f.rows)
+		return printExplanation(out, e, f.rows)
 	}
 	j := json.NewEncoder(out)
 	j.SetIndent("", "  ")
 	j.SetEscapeHTML(false)
 	return j.Encode(e)
+}
+
+// nothingBare refuses what stands there without a flag, and says which one was probably meant.
+func nothingBare(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	flag := "--id"
+	if _, err := os.Stat(args[0]); err == nil || strings.ContainsAny(args[0], "./") || args[0] == "-" {
+		flag = "--body"
+	}
+	return fmt.Errorf("%q stands there without a flag; did you mean %s %s?", args[0], flag, args[0])
 }
 
 func (f *explainFlags) check(cmd *cobra.Command) error {
@@ -116,8 +143,6 @@ func (f *explainFlags) check(cmd *cobra.Command) error {
 		return errors.New("neither --body nor --id is given: a request that could come, or the id of one that came")
 	case f.body != "" && f.id != "":
 		return errors.New("--body with --id: explain a request that could come, or one that came")
-	case f.id != "" && f.log == "":
-		return errors.New("--id without --log: the decision log is where past requests are found (serve --decision-log)")
 	case f.log != "" && f.id == "":
 		return errors.New("--log without --id: which of its requests?")
 	case f.rows < 0:
@@ -129,10 +154,13 @@ func (f *explainFlags) check(cmd *cobra.Command) error {
 	case f.policy != "" && sched.Policies[f.policy] == nil:
 		return fmt.Errorf("--policy %q: there are %s", f.policy, strings.Join(sched.PolicyNames(), ", "))
 	}
-	for _, name := range []string{"admin", "api", "policy", "without", "header"} {
+	for _, name := range []string{"api", "policy", "without", "header"} {
 		if f.id != "" && cmd.Flags().Changed(name) {
-			return fmt.Errorf("--%s with --id: the log says how it was decided", name)
+			return fmt.Errorf("--%s with --id: it is decided already", name)
 		}
+	}
+	if f.log != "" && cmd.Flags().Changed("admin") {
+		return errors.New("--admin with --log: look for it in the log, or ask the router")
 	}
 	for _, h := range f.headers {
 		if name, _, ok := strings.Cut(h, ":"); !ok || strings.TrimSpace(name) == "" {
@@ -189,45 +217,4 @@ func (f *explainFlags) ask(ctx context.Context, stdin io.Reader) (e explanation,
 		return e, fmt.Errorf("%s answered what is no explanation: is it a router's admin port (--admin)?", f.admin.url)
 	}
 	return e, nil
-}
-
-// findDecision looks a request up in a decision log, and in the older files that it was rotated to. Of several with the same id the last
-// counts. Broken lines are passed over.
-func findDecision(path, id string) (e explanation, err error) {
-	files := rotated([]string{path})
-	var found *declog.Record
-	records, broken := 0, 0
-	for _, name := range slices.Backward(files) { // the newest first
-		in, done, err := traces.OpenFile(name)
-		if err != nil {
-			return e, usageError{fmt.Errorf("--log: %w", err)}
-		}
-		reader := declog.NewReader(in)
-		for {
-			var r declog.Record
-			var line *declog.LineError
-			if err = reader.Next(&r); errors.As(err, &line) {
-				broken++
-				continue
-			}
-			if err != nil {
-				break
-			}
-			if records++; r.ID == id {
-				found = &r
-			}
-		}
-		_ = done() // it was read only
-		if err != io.EOF {
-			return e, fmt.Errorf("%s: %w", name, err)
-		}
-		if found != nil {
-			return explainRecord(found), nil
-		}
-	}
-	text := fmt.Sprintf("no request %q among the %d of %s", id, records, strings.Join(files, ", "))
-	if broken > 0 {
-		text += fmt.Sprintf("; %d lines cannot be read", broken)
-	}
-	return e, errors.New(text + "; the id is that of the answer's X-Request-Id header, and a record is written when its request is over")
 }

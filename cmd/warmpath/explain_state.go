@@ -131,6 +131,18 @@ const (
 	verdictRefused = "refused"
 )
 
+// whyWithout is the filter of workers that the question leaves out.
+const whyWithout = "left out (without)"
+
+// leftOut says so of the workers that the question left out: they were told to the scheduler as if they had failed it.
+func (e *explanation) leftOut(ids []string) {
+	for i := range e.Rows {
+		if r := &e.Rows[i]; r.Why != "" && slices.Contains(ids, r.Worker) {
+			r.Why = whyWithout
+		}
+	}
+}
+
 // explainOutlook shapes what would become of a request now.
 func explainOutlook(o *proxy.Outlook) explanation {
 	f, d := o.Facts, &o.Decision

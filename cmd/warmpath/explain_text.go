@@ -77,9 +77,9 @@ func (p *explainPrinter) request(e *explanation) {
 			p.say("\n  %s", line)
 		}
 	}
-	p.say("\nprompt: %s tokens, %s\n", thousands(e.Prompt.Tokens), howInWords(e))
+	p.say("\nprompt: %s, %s\n", counted(e.Prompt.Tokens, "token"), howInWords(e))
 	if e.Answer.ExpectedTokens > 0 {
-		p.say("answer: about %s tokens are expected", thousands(int(math.Round(e.Answer.ExpectedTokens))))
+		p.say("answer: about %s expected", counted(int(math.Round(e.Answer.ExpectedTokens)), "token"))
 		if e.Answer.P90Tokens > 0 {
 			p.say(", at most %s in half of such cases and %s in nine of ten", thousands(int(math.Round(e.Answer.P50Tokens))), thousands(int(math.Round(e.Answer.P90Tokens))))
 		}
@@ -97,7 +97,7 @@ func howInWords(e *explanation) string {
 	how := map[string]string{
 		tokensGiven: "which the request gives itself",
 		tokensExact: "exactly: they are the model's own", tokensTold: "as an engine tells them",
-		tokensEstimated: fmt.Sprintf("estimated from %s bytes of text", thousands(e.Prompt.TextBytes)),
+		tokensEstimated: fmt.Sprintf("estimated from %s of text", counted(e.Prompt.TextBytes, "byte")),
 	}[e.Prompt.How]
 	if e.Prompt.Why != "" {
 		how += " (" + e.Prompt.Why + ")"
@@ -115,7 +115,7 @@ func (p *explainPrinter) verdict(e *explanation) {
 	case e.Verdict == verdictWaits:
 		q := e.Queue
 		p.say("\n%s: no worker has room for it now, or others wait before it. ", p.strong("it waits"))
-		p.say("%d of those that wait now go first; ", q.Before)
+		p.say("Ahead of it: %s; ", counted(q.Before, "request"))
 		if q.WaitSeconds != nil {
 			p.say("about %s s are expected", decimals(*q.WaitSeconds))
 		} else {
@@ -157,9 +157,9 @@ func (p *explainPrinter) held(e *explanation) {
 	if e.Prompt.Tokens > 0 {
 		share = 100 * float64(e.MatchedTokens) / float64(e.Prompt.Tokens)
 	}
-	p.say("cached there: %s tokens, %.0f %% of the prompt", thousands(e.MatchedTokens), share)
+	p.say("cached there: %s, %.0f %% of the prompt", counted(e.MatchedTokens, "token"), share)
 	if e.Hit == "declined" {
-		p.say("; another worker has %s", thousands(e.BestMatchedTokens))
+		p.say("; %s", e.declined())
 	}
 	p.say("\n")
 }
@@ -185,20 +185,24 @@ func (p *explainPrinter) came(e *explanation) {
 	if c.Status > 0 {
 		p.say(", status %d", c.Status)
 	}
+	first, done := c.TTFTSeconds, "done after"
+	if !e.Stream && first > 0 {
+		first, done = 0, "answered in one piece after"
+	}
 	for _, t := range []struct {
 		what    string
 		seconds float64
-	}{{"waited", c.WaitedSeconds}, {"first token after", c.TTFTSeconds}, {"done after", c.E2ESeconds}} {
+	}{{"waited", c.WaitedSeconds}, {"first token after", first}, {done, c.E2ESeconds}} {
 		if t.seconds > 0 {
 			p.say(", %s %s s", t.what, decimals(t.seconds))
 		}
 	}
 	if c.Preempted > 0 {
-		p.say(", gave way %d times to more urgent requests (%s s of engine time spent in vain)", c.Preempted, decimals(c.WastedSeconds))
+		p.say(", gave way %s to more urgent requests (%s s of engine time spent in vain)", counted(c.Preempted, "time"), decimals(c.WastedSeconds))
 	}
 	p.say("\n")
 	if c.PromptTokens > 0 {
-		p.say("the engine counted %s prompt tokens, %s of them cached, and %s of the answer\n", thousands(c.PromptTokens), cachedWords(c.CachedTokens), thousands(c.CompletionTokens))
+		p.say("the engine counted %s, %s of them cached, and %s of the answer\n", counted(c.PromptTokens, "prompt token"), cachedWords(c.CachedTokens), thousands(c.CompletionTokens))
 	}
 	for _, t := range c.Tries {
 		p.say("tried before: %s\n", t)
@@ -243,7 +247,7 @@ func (p *explainPrinter) table(e *explanation, rowsMax int) {
 	p.say("\n")
 	for i, r := range rows {
 		if rowsMax > 0 && i == rowsMax {
-			p.say("  and %d more workers (--rows 0 shows all)\n", len(rows)-i)
+			p.say("  and %s (--rows 0 shows all)\n", counted(len(rows)-i, "more worker"))
 			break
 		}
 		mark := " "
@@ -270,9 +274,7 @@ func (p *explainPrinter) table(e *explanation, rowsMax int) {
 			p.say("%s\n", line)
 		}
 	}
-	if events {
-		p.say("  * told by the worker's cache events; else it is what the worker was sent\n")
-	}
+	p.notes(e, events, scored)
 }
 
 // outNamesMax is how many workers of one filter are named.
@@ -300,6 +302,9 @@ func (p *explainPrinter) filtered(e *explanation) {
 		text := strings.Join(names[:min(len(names), outNamesMax)], ", ")
 		if more := len(names) - outNamesMax; more > 0 {
 			text += fmt.Sprintf(" and %d more", more)
+		}
+		if why == whyWithout {
+			why = "left out by --without"
 		}
 		p.say("  %s: %s\n", why, text)
 	}

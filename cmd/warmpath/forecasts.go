@@ -48,12 +48,12 @@ func costOf(f *forecast.Forecast) explainedCost {
 
 // String is the cost in words.
 func (c *explainedCost) String() string {
-	text := fmt.Sprintf("%s s of prefill and %s s of decoding", decimals(c.PrefillSeconds), decimals(c.DecodeSeconds))
+	text := fmt.Sprintf("%s s of prefill and %s s of decoding until it is done", decimals(c.PrefillSeconds), decimals(c.DecodeSeconds))
 	if c.EngineSeconds > 0 {
-		text += fmt.Sprintf(", %s s of the engine's own time", decimals(c.EngineSeconds))
+		text += fmt.Sprintf(", its share of the engine's time meanwhile %s s", decimals(c.EngineSeconds))
 	}
 	if c.KVTokensPeak > 0 {
-		text += fmt.Sprintf(", %s tokens of KV memory", thousands(c.KVTokensPeak))
+		text += fmt.Sprintf(", KV memory for %s", counted(c.KVTokensPeak, "token"))
 	}
 	if c.Money != nil {
 		text += fmt.Sprintf(", %.6g in money", *c.Money)
@@ -65,7 +65,7 @@ func (c *explainedCost) String() string {
 func (p *explainPrinter) pools(e *explanation) {
 	for i := range e.Pools {
 		in := &e.Pools[i]
-		p.say("in pool %s (%d workers, %s tokens cached): %s\n", in.Pool, in.Workers, thousands(in.CachedTokens), &in.explainedCost)
+		p.say("in pool %s (%s, %s cached): %s\n", in.Pool, counted(in.Workers, "worker"), counted(in.CachedTokens, "token"), &in.explainedCost)
 	}
 }
 

@@ -195,7 +195,7 @@ func counted(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return thousands(n) + " " + noun + "s"
 }
 
 // localProbeMax bounds the wait for engines on this machine's usual ports.

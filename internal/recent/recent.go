@@ -11,6 +11,7 @@ package recent
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -148,6 +149,18 @@ func (l *Log) Find(id string) (Entry, bool) {
 		return Entry{}, false
 	}
 	return found[0], true
+}
+
+// Beginning are the ids that begin so, the newest first, each once, and at most so many.
+func (l *Log) Beginning(id string, most int) (ids []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for n := l.last; n >= l.first && n > 0 && len(ids) < most; n-- {
+		if e := l.at(n); strings.HasPrefix(e.ID, id) && !slices.Contains(ids, e.ID) {
+			ids = append(ids, strings.Clone(e.ID))
+		}
+	}
+	return ids
 }
 
 // Stats is how full it is.

@@ -46,6 +46,9 @@ func TestTheLastDecisionsAreKeptAndFoundTheNewestFirst(t *testing.T) {
 	if e, found := l.Find("#5"); !found || e.ID != "r5" {
 		t.Errorf("%+v", e)
 	}
+	if ids := l.Beginning("r", 2); fmt.Sprint(ids) != "[r8 r7]" || len(l.Beginning("r3", 2)) != 0 || len(l.Beginning("r5", 2)) != 1 {
+		t.Errorf("%v", ids)
+	}
 	for _, gone := range []string{"#3", "#9", "#0", "#x", "#", "r1", ""} {
 		if e, found := l.Find(gone); found && gone != "" {
 			t.Errorf("%s: %+v", gone, e)

@@ -17,18 +17,30 @@ const (
 
 // The reasons of choices by policy.
 const (
-	reasonCost     = "least cost"
-	reasonDeclined = "least cost, with a longer match declined"
-	reasonLeast    = "least load"
-	reasonTurn     = "its turn"
-	reasonChance   = "chance"
-	reasonSession  = "owns the session"
-	reasonPassed   = "the session's owner has more than its share"
-	reasonWarm     = "least load among the warm"
-	reasonMatch    = "longest match"
-	reasonBlend    = "best blend of match and load"
-	reasonProbe    = "tries a worker that was out"
+	reasonLeast   = "least load"
+	reasonTurn    = "its turn"
+	reasonChance  = "chance"
+	reasonSession = "owns the session"
+	reasonPassed  = "the session's owner has more than its share"
+	reasonWarm    = "least load among the warm"
+	reasonMatch   = "longest match"
+	reasonBlend   = "best blend of match and load"
+	reasonProbe   = "tries a worker that was out"
+
+	asGood   = "as good as the least, "
+	declined = ", with a longer match declined"
 )
+
+// reasonsCost are warm-cost's by what decided, without and with a hit that was declined: none is put together for a request.
+var reasonsCost = [...][2]string{
+	tie.Least:   {"least cost", "least cost" + declined},
+	tie.Warmer:  {asGood + "and warmer", asGood + "and warmer" + declined},
+	tie.Faster:  {asGood + "and warm in faster memory", asGood + "and warm in faster memory" + declined},
+	tie.Older:   {asGood + "and displaces what is older", asGood + "and displaces what is older" + declined},
+	tie.Gentler: {asGood + "and disturbs others less", asGood + "and disturbs others less" + declined},
+	tie.Fewer:   {asGood + "and fewer in flight", asGood + "and fewer in flight" + declined},
+	tie.Chance:  {asGood + "by chance", asGood + "by chance" + declined},
+}
 
 // Policy scores the candidates that are in, the least is best, and returns the index of the chosen one and why.
 type Policy func(s *Scheduler, req *Request) (chosen int, reason string)
@@ -56,7 +68,8 @@ var Policies = map[string]Policy{
 
 // warmCost takes the least request-seconds.
 func warmCost(s *Scheduler, req *Request) (int, string) {
-	return s.least(req, func(c *candidate) float64 { return c.total }, tieSeconds, tieShare), reasonCost
+	chosen := s.least(req, func(c *candidate) float64 { return c.total }, tieSeconds, tieShare)
+	return chosen, reasonsCost[s.rule.By][0]
 }
 
 // least scores every candidate and returns one of the least: all within max(seconds, share of the least) tie, and then the fewest in
@@ -96,6 +109,7 @@ func (s *Scheduler) least(warm *Request, score func(*candidate) float64, seconds
 			chosen = c.At
 		}
 	}
+	s.rule.Taken(tie.Fewest(s.ties), s.cands[chosen].score)
 	return chosen
 }
 

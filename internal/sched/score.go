@@ -311,8 +311,8 @@ func (s *Scheduler) explain(chosen int, reason, relaxed string, j judgement) Dec
 		MatchedTokens: c.cached, MatchedBlocks: c.blocks, BestMatchedTokens: j.bestMatched, ByEvents: c.byEvents,
 		ToldTokens: c.told, BlockTokens: c.worker.BlockTokens(), OutputTokens: j.output, Tie: s.rule,
 	}
-	if d.Hit == Declined && reason == reasonCost {
-		d.Reason = reasonDeclined
+	if of := &reasonsCost[s.rule.By]; d.Hit == Declined && reason == of[0] {
+		d.Reason = of[1]
 	}
 	var best [RowsMax]int
 	best[0] = chosen

@@ -4,6 +4,7 @@
 //	near := ...                         // all within rule.Bound(least)
 //	near = rule.Prefer(near, tokens)    // a longer match, faster memory, an older cache, others left in peace
 //	near = tie.Fewest(near)             // and then the fewest in flight; chance decides between those that are left
+//	rule.Taken(near, score)             // rule.By says what decided against the least
 package tie
 
 import "math"
@@ -15,7 +16,23 @@ type Rule struct {
 	Warm    bool    // the policy knows the caches: Prefer goes before the fewest in flight
 	Ageless bool    // it does not look at how much was put into a cache lately
 	Equals  int     // how many were left for chance to decide between; 0: who was taken was not decided by this rule
+	By      Edge    // what put the one with the least score out, see Taken
+	least   float64 // score, see Bound
 }
+
+// Edge is what one that ties was taken for in place of the one with the least score.
+type Edge uint8
+
+// The edges, in the order in which they are looked at.
+const (
+	Least   Edge = iota // none: its score is the least
+	Warmer              // it holds clearly more of the prompt
+	Faster              // less of that comes from slower memory
+	Older               // what the prompt displaces there is older
+	Gentler             // others are burdened less
+	Fewer               // fewer are in flight there
+	Chance
+)
 
 // Standing is what ties are broken by.
 type Standing struct {
@@ -28,8 +45,9 @@ type Standing struct {
 	Burden   float64 // the part of its score that is due to others there
 }
 
-// Bound is the score up to which others tie with the least.
+// Bound is the score up to which others tie with the least. It comes first.
 func (r *Rule) Bound(least float64) float64 {
+	r.least = least
 	return least + max(r.Seconds, r.Share*math.Abs(least))
 }
 
@@ -65,6 +83,7 @@ func (r *Rule) Prefer(near []Standing, tokens int) []Standing {
 		fastest = min(fastest, s.Loaded)
 		return true
 	})
+	r.passed(near, Warmer)
 	near = keep(near, func(s *Standing) bool {
 		if Clearly(s.Loaded, fastest, tokens) {
 			return false
@@ -72,6 +91,7 @@ func (r *Rule) Prefer(near []Standing, tokens int) []Standing {
 		gentlest = min(gentlest, s.Pressure)
 		return true
 	})
+	r.passed(near, Faster)
 	near = keep(near, func(s *Standing) bool {
 		if !r.Ageless && !(s.Pressure <= gentlest) {
 			return false
@@ -79,8 +99,32 @@ func (r *Rule) Prefer(near []Standing, tokens int) []Standing {
 		lightest = min(lightest, s.Burden)
 		return true
 	})
+	r.passed(near, Older)
 	lightest += max(r.Seconds, r.Share*lightest)
-	return keep(near, func(s *Standing) bool { return !(s.Burden > lightest) })
+	near = keep(near, func(s *Standing) bool { return !(s.Burden > lightest) })
+	r.passed(near, Gentler)
+	return near
+}
+
+// passed notes what put the last one with the least score out, when none is left any more.
+func (r *Rule) passed(left []Standing, by Edge) {
+	if r.By != Least {
+		return
+	}
+	for i := range left {
+		if left[i].Score <= r.least {
+			return
+		}
+	}
+	r.By = by
+}
+
+// Taken notes what decided, from those that Fewest left and the score of the one that was taken of them.
+func (r *Rule) Taken(left []Standing, score float64) {
+	r.passed(left, Fewer)
+	if r.By == Least && score > r.least {
+		r.By = Chance
+	}
 }
 
 // Fewest leaves those with the fewest in flight. It works in place.

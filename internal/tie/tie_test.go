@@ -42,6 +42,35 @@ func TestTheBoundOfATieIsTheLargerOfTimeAndShare(t *testing.T) {
 	}
 }
 
+func TestWhatDecidedAgainstTheLeastIsTold(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		rule Rule
+		near []Standing // the first has the least score
+		want Edge
+	}{
+		{"nobody else", Rule{Warm: true}, []Standing{{Held: 1000}}, Least},
+		{"several have the least score", Rule{Warm: true}, []Standing{{InFlight: 1}, {}}, Least},
+		{"a clearly longer match", Rule{Warm: true}, []Standing{{Held: 100}, {Held: 1000, Score: 1}}, Warmer},
+		{"a match that is longer by chance", Rule{Warm: true}, []Standing{{Held: 950, InFlight: 1}, {Held: 1000, Score: 1}}, Fewer},
+		{"faster memory", Rule{Warm: true}, []Standing{{Loaded: 1000}, {Score: 1}}, Faster},
+		{"an older cache", Rule{Warm: true}, []Standing{{Pressure: 2}, {Score: 1}}, Older},
+		{"others left in peace", Rule{Warm: true}, []Standing{{Burden: 2}, {Score: 1}}, Gentler},
+		{"no look at caches", Rule{}, []Standing{{Held: 100, InFlight: 1}, {Held: 1000, Score: 1}}, Fewer},
+	} {
+		c.rule.Bound(0)
+		left := Fewest(c.rule.Prefer(c.near, 1200))
+		if c.rule.Taken(left, left[0].Score); c.rule.By != c.want {
+			t.Errorf("%s: %d, want %d", c.what, c.rule.By, c.want)
+		}
+	}
+	r := Rule{Warm: true}
+	r.Bound(0)
+	if r.Taken(Fewest(r.Prefer([]Standing{{}, {Score: 1}}, 1200)), 1); r.By != Chance {
+		t.Errorf("of two that are left, not the least: %d", r.By)
+	}
+}
+
 func TestSomebodyIsAlwaysLeft(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 1))

@@ -181,7 +181,7 @@ function sentence(n, ready, all, bad) {
   if (!reachable) return "All prompts of the last half minute are new: no worker had any of them." + out;
   const first = `${share} of the prompt tokens of the last half minute were warm where they went`;
   if (!(again >= .02)) return `${first}: nearly all that any worker had.${out}`;
-  return `${first}. ${percent(again)} of what some worker had was computed again` + (n["hit.declined"] ? `; ${exactly(n["hit.declined"])} hits were declined because waiting for them would have cost more.` : ".") + out;
+  return `${first}. ${percent(again)} of what some worker had was computed again` + (n["hit.declined"] ? `; ${exactly(n["hit.declined"])} hits were declined: going where they were would have cost more than it saves.` : ".") + out;
 }
 
 async function act(w) {

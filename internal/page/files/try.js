@@ -119,7 +119,7 @@ async function decided(id, left = 10) {
   if (left > 0) setTimeout(() => decided(id, left - 1), 200);
 }
 
-const short = (d) => facts(["Worker", d.worker || none], ["Prefix", d.hit], ["Cached there", count(d.cached_reported ? d.cached_tokens ?? 0 : d.cached_tokens_est ?? 0) + " of " + count(d.prompt_tokens ?? d.prompt_tokens_est) + " tokens"], ["First token", time(d.ttft_seconds)]);
+const short = (d) => facts(["Worker", d.worker || none], ["Prefix", d.hit], ["Cached there", count(d.cached_reported ? d.cached_tokens ?? 0 : d.cached_tokens_est ?? 0) + " of " + count(d.prompt_tokens ?? d.prompt_tokens_est) + " tokens"], ["First token", d.stream ? time(d.ttft_seconds) : none]);
 
 async function explain() {
   const text = field.value.trim() || "Hello";

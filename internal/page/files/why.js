@@ -141,7 +141,7 @@ export function explained(d) {
     el("p", {class: "verdict"}, sentence(d)),
     el("div", {class: "two"}, panel("1. Model", facts(["Asked for", d.asked || d.model], ["Chosen", d.model], ["Why", d.model_reason], ["Candidates", (d.model_rows || []).join("\n")])),
       panel("2. Pool", facts(["Pool", d.pool || "any worker"], ["Why", d.pool_why || "there are no pools"], ["Class", d.class], ["Tenant", d.tenant])),
-      panel("3. Worker", facts(["Worker", d.worker], ["Policy", d.policy], ["Prefix", d.hit], ["Filter lifted", d.relaxed], ["Failed before", (d.tries || []).map((t) => `${t.worker}: ${t.class}${t.status ? " " + t.status : ""}`).join(", ")])),
+      panel("3. Worker", facts(["Worker", d.worker], ["Policy", d.policy], ["Prefix", d.hit], ["Filter lifted", d.relaxed], ["Tried before", (d.tries || []).map((t) => `${t.worker}: ${t.class}${t.status ? " " + t.status : ""}`).join(", ")])),
       panel("Foretold and what came", compared(d))),
     scores(d.rows || []), timeline(d), d.error && panel("What went wrong", el("p", {}, d.error)),
     el("details", {}, el("summary", {}, "The whole record"), el("pre", {class: "scroll", tabindex: 0}, JSON.stringify(d, null, 2))),
@@ -153,19 +153,29 @@ function sentence(d) {
   const [first, ...others] = d.rows || [], next = others.find((r) => !r.why), prompt = d.metered ? d.prompt_tokens : d.prompt_tokens_est;
   if (!d.worker || !first || first.why) return d.error || d.refused || d.reason || "It is under way.";
   const warm = first.matched_tokens ? `had ${count(first.matched_tokens)}${prompt ? " of " + count(prompt) : ""} prompt tokens warm` : "had none of the prompt warm";
-  let text = `${first.worker} ${warm} and would cost ${time(first.total_seconds)} of engine time`;
+  let text = `${first.worker} ${warm} and would cost ${time(first.total_seconds)} of engine time, its own and others'`;
   if (next) text += next.total_seconds >= first.total_seconds ? `, ${time(next.total_seconds - first.total_seconds)} less than the next, ${next.worker}` : than(d, first, next);
-  if (d.hit === "declined") text += `. ${count(d.best_matched_tokens)} tokens were warm elsewhere: waiting for them would have cost more than it saves`;
-  return text + (d.reason && !d.reason.startsWith("least cost") ? ". " + d.reason[0].toUpperCase() + d.reason.slice(1) : "") + ".";
+  if (d.hit === "declined") text += ". " + declined(d, first, others);
+  return text + (d.reason && !d.reason.startsWith("least cost") && !d.reason.startsWith(asGood) ? ". " + d.reason[0].toUpperCase() + d.reason.slice(1) : "") + ".";
 }
+
+const asGood = "as good as the least, ";
 
 // than says why a worker was chosen beside one that would have cost less.
 function than(d, first, next) {
-  const less = first.total_seconds - next.total_seconds;
-  if (less <= Math.max(d.tie_seconds || 0, (d.tie_share || 0) * next.total_seconds)) {
-    return `. That is as good as the ${time(next.total_seconds)} of ${next.worker}, so ${d.tie_warm && first.matched_tokens > (next.matched_tokens || 0) ? "the warmer cache" : "the fewer in flight, or chance,"} decided`;
-  }
-  return `; ${next.worker} would have cost ${time(less)} less, but the policy goes by another rule`;
+  if (d.reason?.startsWith(asGood)) return `. That is as good as the ${time(next.total_seconds)} of ${next.worker}, ${d.reason.slice(asGood.length).replace(/, with a longer match declined$/, "")}`;
+  return `; ${next.worker} would have cost ${time(first.total_seconds - next.total_seconds)} less, but the policy goes by another rule`;
+}
+
+// declined names what spoke most against the worker that had more of the prompt.
+function declined(d, first, others) {
+  const text = count(d.best_matched_tokens) + " tokens were warm ", warm = others.find((r) => r.matched_tokens === d.best_matched_tokens);
+  if (!warm) return text + "elsewhere, on none of the workers that came close";
+  if (warm.why) return text + `on ${warm.worker}, which a filter put out: ${warm.why}`;
+  const more = warm.total_seconds - first.total_seconds;
+  if (!(more > 0)) return text + `on ${warm.worker}, which would have cost no more: the policy goes by another rule`;
+  const most = terms.map((t) => ({name: t.name, by: part(warm, t) - part(first, t)})).reduce((a, b) => b.by > a.by ? b : a);
+  return text + `on ${warm.worker}, which would have cost ${time(more)} more, most of all by ${most.name} (${time(most.by)} more)`;
 }
 
 const panel = (title, ...body) => el("div", {class: "panel"}, el("h3", {}, title), ...body);
@@ -183,7 +193,7 @@ function compared(d) {
 function scores(rows) {
   if (!rows.length) return null;
   const totals = rows.map((r) => terms.reduce((sum, t) => sum + part(r, t), 0)), whole = Math.max(...totals, 1e-9);
-  return panel("What each worker would have cost, in seconds of engine time", key(terms), el("div", {class: "rows"}, rows.map((r, i) => el("div", {class: "row" + (i === 0 ? " chosen" : "")}, el("span", {title: r.worker}, r.worker + (i === 0 ? " ✓" : "")),
+  return panel("What each worker would have cost, in seconds of engine time: this request's and those of the ones it disturbs", key(terms), el("div", {class: "rows"}, rows.map((r, i) => el("div", {class: "row" + (i === 0 ? " chosen" : "")}, el("span", {title: r.worker}, r.worker + (i === 0 ? " ✓" : "")),
     r.why ? el("span", {class: "soft"}, "left out: " + r.why) : stack(terms.map((t) => ({name: t.name, value: part(r, t), colour: t.colour})), whole, time),
     el("span", {class: "end", title: count(r.matched_tokens || 0) + " tokens cached there"}, r.why ? none : time(r.total_seconds))))),
   el("p", {class: "soft"}, "Chosen first. Cached there: " + rows.filter((r) => !r.why).map((r) => `${r.worker} ${count(r.matched_tokens || 0)}`).join(", ") + " tokens."));
@@ -192,9 +202,10 @@ function scores(rows) {
 function timeline(d) {
   const t = d.timeline;
   if (!t) return null;
-  const spans = [{name: "queue", value: t.queue_seconds, colour: "--c4"}, {name: "prefill", value: t.prefill_seconds || 0, colour: "--c1"},
-    {name: t.decode_seconds === undefined ? "answer" : "decode", value: t.decode_seconds ?? Math.max(t.total_seconds - t.queue_seconds, 0), colour: "--c2"}];
+  const whole = t.decode_seconds === undefined; // it came in one piece, or not at all
+  const spans = [{name: "queue", value: t.queue_seconds, colour: "--c4"}, ...whole ? [] : [{name: "prefill", value: t.prefill_seconds || 0, colour: "--c1"}],
+    {name: whole ? "answer" : "decode", value: t.decode_seconds ?? Math.max(t.total_seconds - t.queue_seconds, 0), colour: "--c2"}];
   return panel("How it went, " + time(t.total_seconds) + " in all", key(spans), el("div", {class: "rows"}, el("div", {class: "row"}, el("span", {}, "this request"), stack(spans, t.total_seconds, time), el("span", {class: "end"}, time(t.total_seconds)))),
-    facts(["Arrived", d.time && new Date(d.time).toLocaleString() + ", " + ago(d.time)], ["Decided in", time(d.decision_seconds)], ["Waited for room", d.waited_seconds ? time(d.waited_seconds) : ""], ["First token", d.ttft_seconds ? "after " + time(d.ttft_seconds) : ""],
+    facts(["Arrived", d.time && new Date(d.time).toLocaleString() + ", " + ago(d.time)], ["Decided in", time(d.decision_seconds)], ["Waited for room", d.waited_seconds ? time(d.waited_seconds) : ""], ["First token", !d.ttft_seconds ? "" : d.stream ? "after " + time(d.ttft_seconds) : "the answer came in one piece"],
       ["Between tokens", d.itl_p50_seconds ? time(d.itl_p50_seconds) + ", longest " + time(d.itl_max_seconds) : ""], ["Gave way", d.preempted ? d.preempted + " times, " + time(d.wasted_seconds) + " of engine time in vain" : ""], ["Answered", d.status ? d.status + ", " + d.outcome : d.outcome]));
 }
