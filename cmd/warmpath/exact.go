@@ -62,7 +62,7 @@ func exactParts(c config.Exact, seed prefix.Seed, trusted *certs.Store, log *slo
 	if template == config.EventsAuto || template == config.EventsOff {
 		template = ""
 	}
-	m.feeds = kvfeed.New(m.index, kvfeed.Options{Seed: seed, Template: template, Client: m.client, Log: log})
+	m.feeds = kvfeed.New(m.index, kvfeed.Options{Seed: seed, Template: template, Client: m.client, Log: log, Hints: eventsGains})
 	files := map[string]string{}
 	for _, t := range c.Tokenizers {
 		files[t.Model] = t.Path

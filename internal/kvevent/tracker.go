@@ -44,7 +44,7 @@ const (
 	Catching State = "catching" // something is missing, and a replay may bring it
 	Partial  State = "partial"  // it began in the middle, or something was lost: what it knows is right but not all there is
 	Silent   State = "silent"   // what it knows was exact, but messages that should come do not
-	Exact    State = "exact"
+	Exact    State = "complete" // of what it holds; how a worker is known takes its prompts' tokens, too, and has words of its own
 )
 
 // TrackerStats are totals since the start, but for the first group.

@@ -116,9 +116,25 @@ func (f *feed) failed(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err != nil && (f.err == nil || f.err.Error() != err.Error()) && !errors.Is(err, context.Canceled) {
-		f.o.Log.Warn("cache events do not come", "worker", f.target.ID, "endpoint", f.source.Endpoint, "error", err.Error())
+		f.sayFailed(err)
 	}
 	f.err = err
+}
+
+// sayFailed logs why nothing comes, as a warning where events were asked for, or told of, or came before, or where several ranks are
+// in the way: most engines publish none as they
+// come, and the router does without. The caller holds mu.
+func (f *feed) sayFailed(err error) {
+	var ranks severalRanks
+	if t := &f.target; errors.As(err, &ranks) || t.Events != "" || t.Told != "" || f.o.Template != "" || f.epoch > 0 {
+		f.o.Log.Warn("cache events do not come", "worker", t.ID, "endpoint", f.source.Endpoint, "error", err.Error())
+		return
+	}
+	said := []any{"worker", f.target.ID, "why", err.Error()}
+	if hint := f.o.Hints[f.target.Engine]; hint != "" {
+		said = append(said, "to_gain", hint)
+	}
+	f.o.Log.Info("no cache events: it is taken to have cached what it was sent", said...)
 }
 
 // run finds out where the worker publishes, then reads until ctx ends.

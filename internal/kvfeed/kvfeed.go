@@ -41,6 +41,8 @@ type Options struct {
 	SilentAfter  time.Duration // without events, though requests were computed
 	Client       *http.Client  // for questions to engines
 	Log          *slog.Logger
+	// Hints say what has an engine of a kind publish its events, for the log.
+	Hints map[string]string
 	// OnState is called when a worker's knowledge changes; it must not call the Manager. It may be nil.
 	OnState func(id string, state kvevent.State)
 }

@@ -84,9 +84,11 @@ func fromSettings(t Target) (Source, error) {
 	return source, nil
 }
 
-// severalRanks is why ranks that are one worker are not followed: a request's tokens are cached where its rank is, which nobody knows.
-func severalRanks(n int) error {
-	return fmt.Errorf("the engine has %d data-parallel ranks, each with a cache of its own: have workers[].ranks tell them apart", n)
+// severalRanks is why so many ranks that are one worker are not followed: a request's tokens are cached where its rank is, which nobody knows.
+type severalRanks int
+
+func (n severalRanks) Error() string {
+	return fmt.Sprintf("the engine has %d data-parallel ranks, each with a cache of its own: have workers[].ranks tell them apart", int(n))
 }
 
 // bound says whether an engine listens at an endpoint: by its form alone, as ZeroMQ's users have it.

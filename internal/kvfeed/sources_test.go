@@ -2,6 +2,7 @@ package kvfeed
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -161,4 +162,24 @@ func TestTensorRTLLMIsPolled(t *testing.T) {
 	check("a number was missing", -1, 0)
 	answers <- `[{"event_id":0,"window_size":512,"data":{"type":"created","num_blocks_per_cache_level":[10,0]}}]`
 	check("begun anew", 0, 0)
+}
+
+func TestThatNothingIsPublishedIsAWarningOnlyWhereItWasExpected(t *testing.T) {
+	f := func(target Target, template string, before int, err error, want string) {
+		t.Helper()
+		var said strings.Builder
+		o := Options{Template: template, Hints: map[string]string{"vllm": "start it so"}, Log: slog.New(slog.NewTextHandler(&said, nil))}.withDefaults()
+		one := &feed{target: target, o: &o, epoch: before}
+		one.failed(err)
+		one.failed(err)
+		if got := said.String(); !strings.Contains(got, want) || strings.Count(got, "\n") != 1 {
+			t.Errorf("%+v: %q instead of one %s", target, got, want)
+		}
+	}
+	f(Target{Engine: "vllm"}, "", 0, errNoSource, `level=INFO msg="no cache events: it is taken to have cached what it was sent" worker="" why="no endpoint`)
+	f(Target{Engine: "vllm"}, "", 0, errNoSource, `to_gain="start it so"`)
+	f(Target{Engine: "vllm", Events: "tcp://h:1"}, "", 0, errNoSource, "level=WARN")
+	f(Target{Engine: "vllm"}, "tcp://{host}:5557", 0, errNoSource, "level=WARN")
+	f(Target{Engine: "vllm"}, "", 1, errNoSource, "level=WARN")
+	f(Target{Engine: "vllm"}, "", 0, severalRanks(2), "level=WARN")
 }

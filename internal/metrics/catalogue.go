@@ -42,7 +42,7 @@ var (
 	canaries = []string{"good", "failed", "late", "refused"}
 
 	tokenModes    = []string{"exact", "engine-side", "approximate"}
-	eventStates   = []string{"exact", "catching", "partial", "waiting", "silent", "none"}
+	eventStates   = []string{"complete", "catching", "partial", "waiting", "silent", "none"}
 	eventKinds    = []string{"applied", "replayed", "repeated", "undecodable"}
 	eventTroubles = []string{"gap", "restart", "forgotten", "silence", "malformed"}
 	blockKinds    = []string{"stored", "removed"}
@@ -149,7 +149,7 @@ var catalogue = []family{
 	{name: "warmpath_token_questions_total", kind: kindCounter, unit: "times", labels: []string{"model", "kind"},
 		help: "What became of asking engines for tokens, in engine-side mode. kind: asked (questions sent); cached (known from before, not asked); late (a request went on without its answer); failed (questions that were not answered well); full (not asked, because exact.tokens_in_flight_max were under way)."},
 	{name: "warmpath_events_state", kind: kindGauge, unit: "0 or 1", labels: []string{"worker", "state"},
-		help: "1 for how completely a worker's cache is known by its events, 0 for the others. state: exact; catching (something was missed and is asked for again); partial (right, but not all there is); waiting (nothing has come); silent (events that should come do not); none (it tells nothing, or is not listened to)."},
+		help: "1 for how completely a worker's cache is known by its events, 0 for the others. state: complete; catching (something was missed and is asked for again); partial (right, but not all there is); waiting (nothing has come); silent (events that should come do not); none (it tells nothing, or is not listened to)."},
 	{name: "warmpath_events_messages_total", kind: kindCounter, unit: "messages", labels: []string{"worker", "kind"},
 		help: "Messages of cache events. kind: applied; replayed (those that a replay brought, again or for the first time); repeated (those that came twice); undecodable (they cost all knowledge of the worker)."},
 	{name: "warmpath_events_blocks_total", kind: kindCounter, unit: "blocks", labels: []string{"worker", "kind"},

@@ -10,7 +10,7 @@ func TestExactModeShowsByModelAndByWorker(t *testing.T) {
 		s.Workers = []WorkerState{
 			{ID: "a", Events: &EventsState{State: "catching", Held: 12, HasLag: true, LagSeconds: 2.5, Applied: 1, Replayed: 2, Repeated: 3, Undecodable: 4, Stored: 5, Removed: 6, Gaps: 7, Restarts: 8, Forgotten: 9, Silences: 10, Contradicts: 11},
 				Truth: &TruthState{Requests: 10, Right: 9, PredictedTokens: 100, ReportedTokens: 90, ErrorTokens: 10, PromptsDiffer: 2, BiasTokens: -1.5, Trust: .75, Trusted: true, NotThere: 1, Untold: 2, MisKeyed: 3, MisRouted: 4}},
-			{ID: "b"}, {ID: "c", Events: &EventsState{State: "exact"}}}
+			{ID: "b"}, {ID: "c", Events: &EventsState{State: "complete"}}}
 	})
 	s.KnowModel("m")
 	text := scrape(t, s)
@@ -21,7 +21,7 @@ func TestExactModeShowsByModelAndByWorker(t *testing.T) {
 		`warmpath_token_checks_total{model="m"} 20`, `warmpath_token_mismatches_total{model="m"} 1`,
 		`warmpath_token_questions_total{kind="asked",model="m"} 5`, `warmpath_token_questions_total{kind="cached",model="m"} 4`,
 		`warmpath_token_questions_total{kind="late",model="m"} 3`, `warmpath_token_questions_total{kind="failed",model="m"} 2`, `warmpath_token_questions_total{kind="full",model="m"} 1`,
-		`warmpath_events_state{state="catching",worker="a"} 1`, `warmpath_events_state{state="exact",worker="a"} 0`, `warmpath_events_state{state="none",worker="b"} 1`,
+		`warmpath_events_state{state="catching",worker="a"} 1`, `warmpath_events_state{state="complete",worker="a"} 0`, `warmpath_events_state{state="none",worker="b"} 1`,
 		`warmpath_events_messages_total{kind="applied",worker="a"} 1`, `warmpath_events_messages_total{kind="undecodable",worker="a"} 4`,
 		`warmpath_events_blocks_total{kind="stored",worker="a"} 5`, `warmpath_events_blocks_total{kind="removed",worker="a"} 6`,
 		`warmpath_events_troubles_total{kind="gap",worker="a"} 7`, `warmpath_events_troubles_total{kind="malformed",worker="a"} 11`,
