@@ -180,16 +180,16 @@ func TestTOK_03_EveryBodyShapeIsRoutedOrRefusedAndTheNextRequestWorks(t *testing
 
 func TestIDX_01_BothIndexesKeepTheirBounds(t *testing.T) {
 	w1, w2 := newTeller(t, true), newTeller(t, true)
-	rt := startTold(t, func(c *config.Config) { c.IndexBytesMax, c.Exact.IndexBytesMax = 4<<20, 4<<20 }, w1, w2)
-	for i := range 300 {
+	rt := startTold(t, func(c *config.Config) { c.IndexBytesMax, c.Exact.IndexBytesMax = 1<<20, 4<<20 }, w1, w2)
+	for i := range 80 {
 		rt.post("/v1/chat/completions", chat(fmt.Sprint(i, strings.Repeat(fmt.Sprint(" unique ", i), 3000)), false))
 		var many []kvevent.Event
-		for j := range 8 {
+		for j := range 24 {
 			many = append(many, cached(long(fmt.Sprint("chain ", i, " ", j)), kvevent.Event{})...)
 		}
 		w1.say(many...)
 		for _, name := range []string{"warmpath_index_bytes", "warmpath_events_index_bytes"} {
-			if i%50 == 0 && rt.metric(name) > rt.metric(name+"_max") {
+			if i%10 == 0 && rt.metric(name) > rt.metric(name+"_max") {
 				t.Fatalf("%s is %v, more than %v", name, rt.metric(name), rt.metric(name+"_max"))
 			}
 		}
@@ -200,8 +200,8 @@ func TestIDX_01_BothIndexesKeepTheirBounds(t *testing.T) {
 			t.Errorf("%s: %v evictions, %v bytes", name, rt.metric(name+"_evictions_total"), rt.metric(name+"_bytes"))
 		}
 	}
-	last := cached(long("chain 299 7"), kvevent.Event{})
-	rt.wantCredit("the newest", chat(long("chain 299 7"), false), map[string]int{"w1": len(last), "w2": 0})
+	last := cached(long("chain 79 23"), kvevent.Event{})
+	rt.wantCredit("the newest", chat(long("chain 79 23"), false), map[string]int{"w1": len(last), "w2": 0})
 }
 
 func TestIDX_02_WorkersThatComeAndGoLeaveNothingBehind(t *testing.T) {
