@@ -246,13 +246,17 @@ func TestOddIDsOfRequestsBreakNothingOnThePage(t *testing.T) {
 	b := startBrowser(t)
 	b.window(1280, "light")
 	w := s.open(t, b, "why/50%")
+	shut := func() {
+		w.click("dialog", "Close")
+		w.becomes("it is closed", 5*time.Second, `!document.querySelector("dialog")`)
+	}
 	w.becomes("an address that is no escape is a request's id", 5*time.Second, `document.querySelector("dialog")?.textContent.includes("tokens warm") || document.querySelector("dialog .verdict")`)
-	w.click("dialog", "Close")
+	shut()
 	w.becomes("each request has a line", 5*time.Second, fmt.Sprintf(`document.querySelectorAll("#part-why tbody:last-of-type tr[data-id]").length >= %d && document.querySelectorAll('#part-why tr[data-id="twice"]').length === 2`, len(ids)))
 	for _, id := range ids[1:6] {
 		w.click("#part-why", id)
 		w.becomes(id+" opens", 5*time.Second, `document.querySelector("dialog .verdict")`)
-		w.click("dialog", "Close")
+		shut()
 	}
 	var polluted bool
 	if w.evaluate(`({}).value !== undefined`, &polluted); polluted {
