@@ -211,3 +211,21 @@ func TestAReportThatIsInterruptedWhileItReadsEnds(t *testing.T) {
 		<-ended
 	}
 }
+
+// timed notes until when an answer may be written.
+type timed struct {
+	*httptest.ResponseRecorder
+	until time.Time
+}
+
+func (w *timed) SetWriteDeadline(t time.Time) error { w.until = t; return nil }
+
+func TestWhoTakesNothingOfAnAnswerOfTheAdminPortIsGivenUp(t *testing.T) {
+	for path, lasts := range map[string]bool{"/state": false, "/metrics": false, "/": false, "/decisions/events": false, "/explain": false, "/events": true, "/try/v1/chat/completions": true, "/debug/pprof/profile": true, "/upgrade": true} {
+		w := &timed{ResponseRecorder: httptest.NewRecorder()}
+		soon(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if left := time.Until(w.until); lasts != w.until.IsZero() || !lasts && (left < adminAnswerTime/2 || left > adminAnswerTime) {
+			t.Errorf("%s: given up in %v", path, left)
+		}
+	}
+}

@@ -154,18 +154,27 @@ func (r *router) guardAdmin(mux http.Handler) (http.Handler, error) {
 	return soon(g.Before(mux)), nil
 }
 
-// How long a body of the admin port may take to come, unless somebody reads it who has a time of his own, and how long what nobody wants of it.
+// How long a body of the admin port may take to come, unless somebody reads it who has a time of his own, how long what nobody wants of it, and
+// how long an answer may take to be made and taken, but for those that last.
 const (
-	adminBodyTime = 30 * time.Second
-	adminRestTime = time.Second
+	adminBodyTime   = 30 * time.Second
+	adminRestTime   = time.Second
+	adminAnswerTime = 2 * time.Minute
 )
 
+// adminLasts are the beginnings of paths whose answers take their time, or bound it themselves.
+var adminLasts = []string{"/events", tryPath, "/debug/", "/upgrade"}
+
 // soon has a request answered at once, also where its body is yet to come and nobody wants it, and bounds how long that may take: the server
-// waits for all of it, and whoever announces bodies that never come could have all connections of the port, without a token.
+// waits for all of it, and whoever announces bodies that never come could have all connections of the port, without a token. Who takes nothing of
+// an answer is given up.
 func soon(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		c := http.NewResponseController(w)
+		if !slices.ContainsFunc(adminLasts, func(begins string) bool { return strings.HasPrefix(q.URL.Path, begins) }) {
+			_ = c.SetWriteDeadline(time.Now().Add(adminAnswerTime)) // the server takes it back when the answer is over
+		}
 		if q.ContentLength != 0 {
-			c := http.NewResponseController(w)
 			_ = errors.Join(c.EnableFullDuplex(), c.SetReadDeadline(time.Now().Add(adminBodyTime))) // a connection that is gone is seen by who reads
 			body := &soonBody{ReadCloser: q.Body, of: c}
 			q.Body = body
