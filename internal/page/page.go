@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 //go:embed files
@@ -32,14 +33,15 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 
 // file is one of the page's, ready to be sent.
 type file struct {
-	kind, tag     string
-	plain, packed []byte
+	kind, tag string
+	plain     []byte
+	packed    func() []byte // worked out when it is asked for the first time: a router whose page nobody opens starts sooner without
 }
 
 // Page serves the files. Only New makes a usable one; any number of goroutines may use it.
 type Page struct{ files map[string]file }
 
-// New reads and packs the files.
+// New reads the files.
 func New() (*Page, error) {
 	p := &Page{files: map[string]file{}}
 	err := fs.WalkDir(folder, "files", func(name string, d fs.DirEntry, err error) error {
@@ -50,14 +52,6 @@ func New() (*Page, error) {
 		if err != nil {
 			return err
 		}
-		var packed bytes.Buffer
-		z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
-		if err != nil {
-			return err
-		}
-		if _, err = z.Write(text); err == nil {
-			err = z.Close()
-		}
 		sum := sha256.Sum256(text)
 		kind := mime.TypeByExtension(path.Ext(name))
 		if kind == "" || strings.HasPrefix(kind, "text/plain") {
@@ -67,13 +61,22 @@ func New() (*Page, error) {
 		if at == "/index.html" {
 			at = "/"
 		}
-		p.files[at] = file{kind: kind, tag: `"` + hex.EncodeToString(sum[:8]) + `"`, plain: text, packed: packed.Bytes()}
-		return err
+		p.files[at] = file{kind: kind, tag: `"` + hex.EncodeToString(sum[:8]) + `"`, plain: text, packed: sync.OnceValue(func() []byte { return pack(text) })}
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the page of the admin port: %w", err)
 	}
 	return p, nil
+}
+
+// pack compresses a text. Neither that level nor a buffer can fail.
+func pack(text []byte) []byte {
+	var packed bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	_, _ = z.Write(text)
+	_ = z.Close()
+	return packed.Bytes()
 }
 
 // Paths are those that the page serves, as patterns of http.ServeMux, in alphabetical order.
@@ -111,7 +114,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body := f.plain
 	if takesGzip(r.Header.Get("Accept-Encoding")) {
 		h.Set("Content-Encoding", "gzip")
-		body = f.packed
+		body = f.packed()
 	}
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	if r.Method != http.MethodHead {
