@@ -62,7 +62,7 @@ Engines keep their cache, batch and queue as real ones do; docs/REPLAY.md says h
 combination. The same command gives the same output.`,
 		Example: `  warmpath replay mooncake.jsonl --fleet h100-70b-tp4:8 --rate 1,1.5 --seeds 3
   warmpath replay groups: --fleet h100-32b-tp2:8 --rate 5,10,15 --policies warm-cost,linear,least-tokens
-  warmpath replay --log decisions.jsonl --fit decisions.jsonl --fleet fitted:4 --workers 3,4,5 --slo ttft=2s,tpot=50ms
+  warmpath replay --log decisions.jsonl --fit decisions.jsonl --fleet fitted:4 --workers 3,4,5 --rate 1,2,4,8 --slo ttft=2s,tpot=50ms
   warmpath replay sessions.jsonl.gz --fleet h100-8b:4 --at-once 16,32 --out report.html
   warmpath replay --queue --tenant chat=chats:rate=15 --tenant jobs=bursts:prompt=60000,burst=1,rate=0.2 --share jobs:class=batch --fleet h100-8b:8 --policies warm-cost
   warmpath replay --scenario docs/scenarios/heavy-jobs.yaml --seeds 3
@@ -103,7 +103,7 @@ func (o *replayOptions) flags(command *cobra.Command) {
 	f.DurationVar(&o.tierLoad, "tier-load", 3*time.Microsecond, "what it takes to load a token back from there")
 	f.StringArrayVar(&o.fit, "fit", nil, "fit a profile from a decision log with what was rotated from it; it is named fitted in --fleet, and printed")
 	f.StringVar(&o.policies, "policies", "all", "policies to compare: "+strings.Join(sched.PolicyNames(), ", ")+", or all")
-	f.StringVar(&o.rates, "rate", "1", "how many times as fast requests come")
+	f.StringVar(&o.rates, "rate", "1", "how many times as fast as in the trace requests come; with --slo several, as in 1,2,4,8, find the highest that is met")
 	f.StringVar(&o.workers, "workers", "", "sizes of the fleet, in its proportions (default as --fleet says)")
 	f.StringVar(&o.atOnce, "at-once", "", "sessions at the same time, for traces of sessions (default 32 where they have no times of their own)")
 	f.IntVar(&o.seeds, "seeds", 1, "runs with other arrivals within the grain of the stamps, orders of sessions, synthetic traces, chance")

@@ -74,7 +74,7 @@ func (p *replayPlan) printRegret(ctx context.Context, w io.Writer, runs []*sweep
 type knee struct {
 	policy  string
 	workers int
-	rate    float64 // the highest that meets the SLO; 0 none of those replayed
+	rate    float64 // the highest that meets the SLO, in times the trace's own; 0 none of those replayed
 	beyond  bool    // it met the SLO at all rates
 }
 
@@ -84,9 +84,9 @@ func (k knee) String() string {
 	case k.rate == 0:
 		return "none of these rates"
 	case k.beyond:
-		return fmt.Sprintf("%g or more", k.rate)
+		return fmt.Sprintf("%gx or more", k.rate)
 	}
-	return fmt.Sprintf("%g", k.rate)
+	return fmt.Sprintf("%gx", k.rate)
 }
 
 // knees are the highest rates at which the SLO is met, by policy and size of the fleet. Points that differ in more are told apart by
@@ -111,7 +111,7 @@ func (p *replayPlan) knees(rows []*sweep.Row) (all []knee) {
 // printKnees says how far each policy goes, and what that is worth.
 func (p *replayPlan) printKnees(w io.Writer, rows []*sweep.Row) {
 	knees := p.knees(rows)
-	fmt.Fprintf(w, "highest rate at which %g %% of requests are good (--slo %s)\n%-16s", 100*p.sweep.Base.SLO.Share, p.options.slo, "policy")
+	fmt.Fprintf(w, "highest rate, in times the trace's own, at which %g %% of requests are good (--slo %s)\n%-16s", 100*p.sweep.Base.SLO.Share, p.options.slo, "policy")
 	var sizes []int
 	for _, k := range knees {
 		if !slices.Contains(sizes, k.workers) {
@@ -128,6 +128,9 @@ func (p *replayPlan) printKnees(w io.Writer, rows []*sweep.Row) {
 		}
 	}
 	fmt.Fprintln(w)
+	if slices.ContainsFunc(knees, func(k knee) bool { return k.beyond && k.rate > 0 }) {
+		fmt.Fprintf(w, "\"or more\": no rate was replayed at which it fails; --rate 1,2,4,8 goes further than %g\n", slices.Max(p.sweep.Rates))
+	}
 	for _, s := range p.savings(knees) {
 		fmt.Fprintln(w, s)
 	}
@@ -166,7 +169,7 @@ func (p *replayPlan) savings(knees []knee) (lines []string) {
 			}
 		}
 		for _, n := range slices.Sorted(maps.Keys(under)) {
-			lines = append(lines, fmt.Sprintf("rate %g: %d workers instead of %d under %s: %s", rate, ours, n, strings.Join(under[n], ", "), p.worth(float64(n-ours))))
+			lines = append(lines, fmt.Sprintf("rate %gx: %d workers instead of %d under %s: %s", rate, ours, n, strings.Join(under[n], ", "), p.worth(float64(n-ours))))
 		}
 	}
 	return lines
