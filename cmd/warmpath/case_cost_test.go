@@ -42,7 +42,7 @@ func TestWhatARequestCostsIsToldBeforeItRunsAndHeldAgainstWhatItTook(t *testing.
 		t.Errorf("%+v %+v", e, e.Cost)
 	}
 	var text strings.Builder
-	if err := printExplanation(&text, &e, 0); err != nil || !strings.Contains(text.String(), " in money\n") || !strings.Contains(text.String(), "in pool second (1 workers, 0 tokens cached): ") ||
+	if err := printExplanation(&text, &e, 0); err != nil || !strings.Contains(text.String(), " in money\n") || !strings.Contains(text.String(), "in pool second (1 worker, 0 tokens cached): ") ||
 		!strings.Contains(text.String(), "and 30 in nine of ten") {
 		t.Errorf("%v\n%s", err, text.String())
 	}
