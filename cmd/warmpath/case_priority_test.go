@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -150,6 +151,29 @@ func TestAUT01KeysInAVariableOfTheEnvironmentAreKeys(t *testing.T) {
 		defer os.Unsetenv(name)
 		if _, err := tenantsOf(name); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "tenants.keys_env") || strings.Contains(err.Error(), searchKey) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestAClassThatARequestDoesNotGetIsToldToWhoAsksAndToWhoLooks(t *testing.T) {
+	t.Parallel()
+	rt := start(t, nil, newWorker(t, nil))
+	body := filepath.Join(t.TempDir(), "request.json")
+	os.WriteFile(body, []byte(chat("a", false)), 0o600)
+	for asked, want := range map[string]string{
+		"interactive": `class "interactive" is more than this request may ask for; it may ask for: standard, batch (settings queue.class, `, "nonsense": `class "nonsense" is not known; it may ask for: standard, batch (`, "batch": "", "": "",
+	} {
+		r := rt.post("/v1/chat/completions", chat("a", true), "X-Warmpath-Class", asked)
+		if got := r.header.Get("X-Warmpath-Class"); want == "" && got != "" || want != "" && got != "standard" {
+			t.Errorf("%q: the answer says class %q", asked, got)
+		}
+		rt.idle()
+		_, was, _ := rt.cli("explain", "--id", r.header.Get("X-Request-Id"))
+		_, would, _ := rt.cli("explain", "--body", body, "--header", "X-Warmpath-Class: "+asked)
+		for _, text := range []string{was, would} {
+			if strings.Contains(text, "may ask for") != (want != "") || !strings.Contains(text, want) {
+				t.Errorf("%q: it is explained as\n%s", asked, text)
+			}
 		}
 	}
 }

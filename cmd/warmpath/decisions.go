@@ -19,7 +19,7 @@ func fill(d *declog.Record, f *facts.Facts) {
 	if f.Session != 0 {
 		d.Session = fmt.Sprintf("%016x", f.Session)
 	}
-	d.Class, d.WaitedSeconds, d.Refused, d.Preempted, d.WastedSeconds = f.Class, f.Waited.Seconds(), f.Refused, f.Preempted, f.Wasted
+	d.Class, d.ClassWhy, d.WaitedSeconds, d.Refused, d.Preempted, d.WastedSeconds = f.Class, f.ClassWhy, f.Waited.Seconds(), f.Refused, f.Preempted, f.Wasted
 	logForecast(d, &f.Forecast)
 	d.Money = f.Money
 	d.PromptBytes, d.PromptTokensEst, d.MaxTokens = f.TextBytes, f.PromptTokens, f.MaxTokens

@@ -12,22 +12,23 @@ import (
 
 // explanation is why a request went where it did, or what would become of it now: what POST /explain answers and explain --json prints.
 type explanation struct {
-	Time    time.Time       `json:"time"`
-	ID      string          `json:"id,omitempty"` // of a request that was
-	Path    string          `json:"path,omitempty"`
-	API     string          `json:"api"`
-	Model   string          `json:"model"`
-	Asked   string          `json:"asked,omitempty"`  // the name that it stands in for
-	Choice  string          `json:"choice,omitempty"` // why it
-	Others  []string        `json:"candidates,omitempty"`
-	Tenant  string          `json:"tenant,omitempty"`
-	Class   string          `json:"class,omitempty"`
-	Stream  bool            `json:"stream"`
-	Prompt  explainedPrompt `json:"prompt"`
-	Answer  explainedAnswer `json:"answer"`
-	Verdict string          `json:"verdict"`          // placed, waits or refused
-	Status  int             `json:"status,omitempty"` // of the refusal
-	Error   string          `json:"error,omitempty"`
+	Time     time.Time       `json:"time"`
+	ID       string          `json:"id,omitempty"` // of a request that was
+	Path     string          `json:"path,omitempty"`
+	API      string          `json:"api"`
+	Model    string          `json:"model"`
+	Asked    string          `json:"asked,omitempty"`  // the name that it stands in for
+	Choice   string          `json:"choice,omitempty"` // why it
+	Others   []string        `json:"candidates,omitempty"`
+	Tenant   string          `json:"tenant,omitempty"`
+	Class    string          `json:"class,omitempty"`
+	ClassWhy string          `json:"class_why,omitempty"` // why not the one that was asked for
+	Stream   bool            `json:"stream"`
+	Prompt   explainedPrompt `json:"prompt"`
+	Answer   explainedAnswer `json:"answer"`
+	Verdict  string          `json:"verdict"`          // placed, waits or refused
+	Status   int             `json:"status,omitempty"` // of the refusal
+	Error    string          `json:"error,omitempty"`
 
 	Policy  string `json:"policy"`
 	Worker  string `json:"worker,omitempty"` // that it would go to; of one that waits, if it had to go at once
@@ -148,7 +149,7 @@ func explainOutlook(o *proxy.Outlook) explanation {
 	f, d := o.Facts, &o.Decision
 	e := explanation{
 		Asked: f.Asked, Choice: f.Choice.Reason, Others: f.Choice.Rows,
-		Time: f.Started, Path: f.Path, API: f.API.String(), Model: f.Model, Tenant: f.Tenant, Class: f.Class, Stream: f.Stream,
+		Time: f.Started, Path: f.Path, API: f.API.String(), Model: f.Model, Tenant: f.Tenant, Class: f.Class, ClassWhy: f.ClassWhy, Stream: f.Stream,
 		Prompt: explainedPrompt{Bytes: f.Bytes, TextBytes: f.TextBytes, Tokens: f.PromptTokens}, Verdict: verdictPlaced,
 		Answer: explainedAnswer{MaxTokens: f.MaxTokens, ExpectedTokens: d.OutputTokens, Answers: o.Answers}, Policy: d.Policy, Only: o.Only,
 		Pool: o.Pool.Name, PoolWhy: o.Pool.Why, Rows: []explainedRow{},
@@ -217,7 +218,7 @@ func (e *explanation) sortRows() {
 func explainRecord(d *declog.Record) explanation {
 	e := explanation{
 		Asked: d.Asked, Choice: d.ModelReason, Others: d.ModelRows,
-		Time: d.Time, ID: d.ID, API: d.API, Model: d.Model, Tenant: d.Tenant, Class: d.Class, Stream: d.Stream, Pool: d.Pool, PoolWhy: d.PoolWhy,
+		Time: d.Time, ID: d.ID, API: d.API, Model: d.Model, Tenant: d.Tenant, Class: d.Class, ClassWhy: d.ClassWhy, Stream: d.Stream, Pool: d.Pool, PoolWhy: d.PoolWhy,
 		Prompt: explainedPrompt{TextBytes: d.PromptBytes, Tokens: d.PromptTokensEst, How: tokensEstimated}, Answer: explainedAnswer{MaxTokens: d.MaxTokens, ExpectedTokens: d.OutputTokensEst},
 		Verdict: verdictPlaced, Policy: d.Policy, Worker: d.Worker, Reason: d.Reason, Relaxed: d.Relaxed, Hit: d.Hit,
 		MatchedTokens: d.CachedTokensEst, BestMatchedTokens: d.BestMatchedTokens, Rows: []explainedRow{},

@@ -71,6 +71,9 @@ func (p *explainPrinter) request(e *explanation) {
 	if e.Stream {
 		p.say(", streamed")
 	}
+	if e.ClassWhy != "" {
+		p.say("\n%s", e.ClassWhy)
+	}
 	if e.Asked != "" {
 		p.say("\n%s stands for other models; of them it is this one: %s", e.Asked, e.Choice)
 		for _, line := range e.Others {

@@ -64,6 +64,7 @@ type Guest struct {
 	Tenant    string
 	Class     int
 	ClassName string
+	ClassWhy  string // it is not the one that was asked for, and why; "" it is, or none was
 	Weight    float64
 	Timeout   time.Duration // the client's own, 0 none
 	Known     bool          // the tenant was told by a key, which is not for engines
@@ -139,6 +140,9 @@ func (d *Desk) Replace(now time.Time, t *tenant.Table) error {
 func (d *Desk) Enter(now time.Time, in header.Fields, g *Guest) error {
 	err := d.enter(now, in, g)
 	g.ClassName = d.o.Classes[g.Class]
+	if asked := in.Get(HeaderClass); err == nil && asked != "" && asked != g.ClassName {
+		g.ClassWhy = d.denied(g, fmt.Sprintf("class %.64q", asked), slices.Contains(d.o.Classes, asked)).Error()
+	}
 	return err
 }
 

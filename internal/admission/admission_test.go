@@ -54,6 +54,11 @@ func TestWithoutKeysAClientMayAskForLessButNotForMore(t *testing.T) {
 		if err := d.Enter(now, in(HeaderClass, asked, "X-Tenant-Id", "longer"), &g); err != nil || g.Class != want || g.Tenant != "long" || g.Known {
 			t.Errorf("%q: %+v, %v; want class %d", asked, g, err, want)
 		}
+		why := map[string]string{"interactive": `class "interactive" is more than this request may ask for; it may ask for: standard, batch (settings queue.class, classes of its tenant)`,
+			"other": `class "other" is not known; it may ask for: standard, batch (settings queue.class, classes of its tenant)`}[asked]
+		if g.ClassWhy != why {
+			t.Errorf("%q: it is told %q", asked, g.ClassWhy)
+		}
 	}
 }
 

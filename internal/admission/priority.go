@@ -23,17 +23,30 @@ type Priority struct {
 
 // PriorityError says that a request asked for a class that it may not have.
 type PriorityError struct {
-	asked string
+	asked string // by which word, and what
 	may   []string
-	known bool // that is a class
+	known bool   // that is a class
+	by    string // the settings that change it
 }
 
 func (e *PriorityError) Error() string {
-	may := "; it may ask for: " + strings.Join(e.may, ", ") + " (settings queue.body_priority, classes of its tenant)"
-	if !e.known {
-		return fmt.Sprintf("priority %s is no class, nor a whole number", e.asked) + may
+	may := "; it may ask for: " + strings.Join(e.may, ", ") + " (settings " + e.by + ")"
+	switch {
+	case e.known:
+		return e.asked + " is more than this request may ask for" + may
+	case strings.HasPrefix(e.asked, "class"):
+		return e.asked + " is not known" + may
 	}
-	return fmt.Sprintf("priority %s is more than this request may ask for", e.asked) + may
+	return e.asked + " is no class, nor a whole number" + may
+}
+
+// denied says why a guest has not the class that it asked for.
+func (d *Desk) denied(g *Guest, asked string, known bool) *PriorityError {
+	e := &PriorityError{asked: asked, may: d.classesOf(g), known: known, by: "queue.class, classes of its tenant"}
+	if strings.HasPrefix(asked, "priority") {
+		e.by = "queue.body_priority, classes of its tenant"
+	}
+	return e
 }
 
 // Ask gives a guest the class that its body asks for, if it may have it. What its header asked for goes before. The error is a *PriorityError.
@@ -42,15 +55,17 @@ func (d *Desk) Ask(g *Guest, p Priority) error {
 		return nil
 	}
 	usual := g.Class
-	class, text := slices.Index(d.o.Classes, p.Class), fmt.Sprintf("%.64q", p.Class)
+	class, text := slices.Index(d.o.Classes, p.Class), fmt.Sprintf("priority %.64q", p.Class)
 	if p.Class == "" {
 		last := len(d.o.Classes) - 1
-		class, text = min(max(0, usual+min(max(-last, p.Level), last)), last), fmt.Sprint(p.Level)
+		class, text = min(max(0, usual+min(max(-last, p.Level), last)), last), fmt.Sprint("priority ", p.Level)
 	}
 	if class < 0 || !d.may(g, class) {
+		why := d.denied(g, text, class >= 0)
 		if d.rules.Load().bodyPriority == PriorityRefuse {
-			return &PriorityError{asked: text, may: d.classesOf(g), known: class >= 0}
+			return why
 		}
+		g.ClassWhy = why.Error()
 		if class < 0 || p.Class != "" {
 			return nil
 		}

@@ -26,6 +26,9 @@ func asks(t *testing.T, d *Desk, h header.Fields, p Priority) string {
 	if err != nil || g.ClassName != d.o.Classes[g.Class] {
 		t.Fatalf("%v, %+v", err, g)
 	}
+	if p.Class != "" && p.Class != g.ClassName && d.rules.Load().bodyPriority != PriorityOff && !strings.HasPrefix(g.ClassWhy, `priority "`+p.Class+`" is `) {
+		t.Errorf("%s instead of %s, and why is told as %q", g.ClassName, p.Class, g.ClassWhy)
+	}
 	return g.ClassName
 }
 

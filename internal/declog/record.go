@@ -27,14 +27,15 @@ type Record struct {
 	Boot string    `json:"boot"` // names the writer's life: block numbers are comparable within one
 	Time time.Time `json:"time"` // arrival
 
-	ID      string `json:"id,omitempty"`
-	API     string `json:"api,omitempty"`
-	Model   string `json:"model,omitempty"`
-	Adapter string `json:"adapter,omitempty"`
-	Tenant  string `json:"tenant,omitempty"`
-	Class   string `json:"class,omitempty"`   // of the queue
-	Session string `json:"session,omitempty"` // hash of the session hint, hex
-	Stream  bool   `json:"stream,omitempty"`
+	ID       string `json:"id,omitempty"`
+	API      string `json:"api,omitempty"`
+	Model    string `json:"model,omitempty"`
+	Adapter  string `json:"adapter,omitempty"`
+	Tenant   string `json:"tenant,omitempty"`
+	Class    string `json:"class,omitempty"`     // of the queue
+	ClassWhy string `json:"class_why,omitempty"` // why not the one that was asked for
+	Session  string `json:"session,omitempty"`   // hash of the session hint, hex
+	Stream   bool   `json:"stream,omitempty"`
 
 	PromptBytes        int `json:"prompt_bytes,omitempty"`
 	PromptTokensEst    int `json:"prompt_tokens_est,omitempty"`
@@ -170,7 +171,7 @@ const (
 
 // bound cuts a record to its bounds: models, tenants and errors are other people's words.
 func (r *Record) bound() {
-	for _, s := range []*string{&r.ID, &r.API, &r.Model, &r.Adapter, &r.Tenant, &r.Class, &r.Refused, &r.Session, &r.Policy, &r.Pool, &r.Asked, &r.ModelReason, &r.Worker, &r.Hit, &r.Relaxed, &r.Outcome, &r.Operator} {
+	for _, s := range []*string{&r.ID, &r.API, &r.Model, &r.Adapter, &r.Tenant, &r.Class, &r.ClassWhy, &r.Refused, &r.Session, &r.Policy, &r.Pool, &r.Asked, &r.ModelReason, &r.Worker, &r.Hit, &r.Relaxed, &r.Outcome, &r.Operator} {
 		cut(s, stringBytesMax)
 	}
 	for _, s := range []*string{&r.Reason, &r.Error, &r.PoolWhy} {

@@ -45,6 +45,7 @@ type Facts struct {
 	Preempted    int           // how often its work gave way to a more urgent request,
 	Wasted       float64       // where so many seconds of engine time were spent in vain
 	Class        string        // in the queue; "" when nobody knew who asked
+	ClassWhy     string        // it is not the one that the request asked for, and why; "" it is, or none was asked for
 	Refused      string        // why it might not wait, or not longer; or which of its tenant's limits kept it out
 	Status       int           // HTTP status the client got, 0 when it got none
 	Outcome      outcome.Outcome

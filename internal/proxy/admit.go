@@ -21,7 +21,7 @@ func (x *exchange) enter() error {
 	if err := x.p.desk.Enter(x.facts.Started, x.in, &x.guest); err != nil {
 		return stranger(x.w, err)
 	}
-	x.facts.Class = x.guest.ClassName
+	x.facts.Class, x.facts.ClassWhy = x.guest.ClassName, x.guest.ClassWhy
 	return nil
 }
 
@@ -32,7 +32,7 @@ func (x *exchange) urge() error {
 	if err := x.p.desk.Ask(&x.guest, p); err != nil {
 		return x.placeFailure(err)
 	}
-	x.facts.Class = x.guest.ClassName
+	x.facts.Class, x.facts.ClassWhy = x.guest.ClassName, x.guest.ClassWhy
 	return nil
 }
 

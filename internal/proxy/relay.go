@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/warmpath/warmpath/internal/admission"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/gate"
 	"github.com/warmpath/warmpath/internal/intake"
@@ -67,6 +68,9 @@ func (x *exchange) writeHead(res *upstream.Response, named bool) {
 		if x.o.ExplainHeaders {
 			x.room.answer.Add(headerDecision, x.try.Explain())
 		}
+	}
+	if x.facts.ClassWhy != "" {
+		x.room.answer.Add(admission.HeaderClass, x.facts.Class)
 	}
 	if x.facts.Preempted > 0 {
 		x.room.answer.Add(headerPreempted, strconv.Itoa(x.facts.Preempted))
