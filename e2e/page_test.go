@@ -162,7 +162,7 @@ func TestTheFiguresOfThePageAreThoseOfTheMetrics(t *testing.T) {
 	if n := s.metric("warmpath_worker_inflight_requests"); n != 3 {
 		t.Errorf("the metrics show %v requests in flight", n)
 	}
-	w.becomes("the page shows three requests in flight", 4*time.Second, tile("In flight")+` === "3"`)
+	w.becomes("the page shows three requests inside", 4*time.Second, tile("Inside")+` === "3"`)
 	w.becomes("its rows add up to them", 4*time.Second, `[...document.querySelectorAll("#part-fleet tbody tr")].reduce((n, r) => n + Number(r.children[4].textContent), 0) === 3`)
 	w.evaluate(`location.hash = "now"`, nil)
 	w.becomes("the choices that were looked at are those of the metrics", 15*time.Second,
@@ -175,12 +175,22 @@ func TestAWorkersDeathIsOnThePageWithinThreeSeconds(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	wait := s.crowd(ctx, 6)
 	defer func() { stop(); wait() }()
+	if err := os.MkdirAll(screens, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	b := startBrowser(t)
 	b.window(1280, "dark")
 	w := s.open(t, b, "fleet")
 	w.becomes("all are ready", 10*time.Second, `document.querySelectorAll("#part-fleet tbody .chip.good").length === 3`)
 	s.workers[1].kill(t)
 	w.becomes("one of three is shown as out", 3*time.Second, `document.querySelectorAll("#part-fleet tbody .chip.bad, #part-fleet tbody .chip.warn").length === 1`)
+	w.becomes("with the reason beside it", 4*time.Second, `[...document.querySelectorAll("#part-fleet tbody .reason")].some((n) => n.textContent && n.offsetHeight)`)
+	w.screenshot(filepath.Join(screens, "page-fleet-out-1280-dark.png"))
+	b.window(400, "dark")
+	w.becomes("what matters fits on a telephone", 4*time.Second, `(() => { const wide = document.querySelector("#part-fleet .wide");
+		return wide.scrollWidth <= wide.clientWidth && ["td.col-inflight", "td.col-hits", "td.col-state .reason:not(:empty)", "tbody button.small"].every((s) => wide.querySelector(s).offsetWidth > 0); })()`)
+	w.screenshot(filepath.Join(screens, "page-fleet-out-400-dark.png"))
+	b.window(1280, "dark")
 	w.quiet("fleet")
 	// Drained by hand, and taken back.
 	var id string
@@ -219,6 +229,14 @@ func TestADecisionOpensAndARequestIsCancelledOnThePage(t *testing.T) {
 		ended <- fmt.Sprint(answer, err)
 	}()
 	w.becomes("it is inside", 6*time.Second, `document.querySelector('#part-why tr[data-id="endless"] button.danger')`)
+	of := func(worker string) { // the filter, as if it had been typed
+		w.evaluate(fmt.Sprintf(`(() => { const f = [...document.querySelectorAll("#part-why label")].find((l) => l.textContent === "Worker").querySelector("input"); f.value = %q; f.dispatchEvent(new Event("change")); })()`, worker), nil)
+	}
+	of("nobody's")
+	w.becomes("the filter holds for decisions and for what is inside", 6*time.Second, `document.querySelectorAll("#part-why tr[data-id]").length === 0`)
+	of("0.0.1:")
+	w.becomes("a part of a worker's name will do", 6*time.Second, `document.querySelectorAll("#part-why tr[data-id]").length >= 4`)
+	of("")
 	w.click(`#part-why tr[data-id="endless"]`, "Cancel")
 	w.click("dialog", "Cancel the request")
 	select {

@@ -24,12 +24,13 @@ export function set(node, text) {
 export function put(node, ...children) { node.replaceChildren(...children.flat().filter((c) => c !== undefined && c !== null && c !== false)); }
 
 const whole = new Intl.NumberFormat("en-US");
-export const none = "–";
+export const none = "–", minus = "−";
 
 // count is a number as people say it: 812, 4,300, 12.4 k, 3.1 M.
 export function count(n) {
   if (n === undefined || n === null || Number.isNaN(n)) return none;
-  const a = Math.abs(n);
+  if (n < 0) return minus + count(-n);
+  const a = n;
   if (a >= 1e9) return (n / 1e9).toFixed(a >= 1e10 ? 0 : 1) + " G";
   if (a >= 1e6) return (n / 1e6).toFixed(a >= 1e7 ? 0 : 1) + " M";
   if (a >= 1e4) return (n / 1e3).toFixed(a >= 1e5 ? 0 : 1) + " k";
@@ -38,12 +39,13 @@ export function count(n) {
 }
 
 // exactly writes a whole number in full.
-export const exactly = (n) => n === undefined || n === null ? none : whole.format(n);
+export const exactly = (n) => n === undefined || n === null ? none : n < 0 ? minus + whole.format(-n) : whole.format(n);
 
 // time is a span given in seconds: 820 µs, 45 ms, 2.31 s, 4 min 12 s, 3 h 5 min, 2 d 4 h.
 export function time(s) {
   if (s === undefined || s === null || Number.isNaN(s)) return none;
-  const a = Math.abs(s);
+  if (s < 0) return minus + time(-s);
+  const a = s;
   if (a === 0) return "0 s";
   if (a < 1e-3) return Math.round(s * 1e6) + " µs";
   if (a < .0995) return (s * 1e3).toFixed(a < .00995 ? 1 : 0) + " ms";
@@ -71,7 +73,9 @@ export function ago(stamp) {
   return s < 1 ? "just now" : time(s < 100 ? Math.round(s) : s).replace(/\.\d+/, "") + " ago";
 }
 
-export const clock = (stamp) => new Date(stamp).toLocaleTimeString([], {hour12: false});
+// clock and moment are local times, as 14:40:40 and 2026-11-30 14:40:40: Swedish is the language that writes them so.
+export const clock = (stamp) => new Date(stamp).toLocaleTimeString("sv-SE");
+export const moment = (stamp) => new Date(stamp).toLocaleString("sv-SE");
 
 // facts is a list of names and values; those without a value are left out.
 export function facts(...pairs) {

@@ -11,7 +11,7 @@ const kinds = {ready: "good", unknown: "", draining: "warn", probing: "warn", lo
 // Columns: what a cell says, by which value it sorts, and what its head means.
 const columns = [
   {id: "id", name: "Worker", text: true, by: (w) => w.id},
-  {id: "state", name: "State", text: true, by: (w) => w.state, about: "Why it is in it stands in the worker's own window"},
+  {id: "state", name: "State", text: true, by: (w) => w.state, about: "With the reason, where it gets no requests"},
   {id: "engine", name: "Engine", text: true, by: (w) => w.engine, say: (w) => w.engine || none},
   {id: "mode", name: "Caches", text: true, by: (w) => w.mode, say: (w) => w.mode || "load only", about: "How what it has cached is known: exact, engine-side or assumed; why no better stands in the worker's own window"},
   {id: "inflight", name: "In flight", by: (w) => w.inflight_requests, say: (w) => count(w.inflight_requests), about: "Requests of this router there now"},
@@ -25,9 +25,12 @@ const columns = [
   {id: "errors", name: "Fails/s", by: (w) => w.failed_per_second, say: (w) => count(w.failed_per_second), about: "Requests that failed there, over the last half minute"},
 ];
 
-let section, body, rows = new Map(), sort = {by: columns[0], up: true}, filter = "", queue = new Set(), scheduled = false;
+// cellClass has the column, so that narrow windows leave the least important ones out.
+const cellClass = (c) => "col-" + c.id + (c.text ? " text" : "");
+
+let section, table, body, rows = new Map(), sort = {by: columns[0], up: true}, filter = "", queue = new Set(), scheduled = false;
 const tiles = {
-  ready: tile("Workers ready"), inflight: tile("In flight", "Requests inside this router"), waiting: tile("Waiting here", "In this router's queue, for room on a worker"),
+  ready: tile("Workers ready"), inside: tile("Inside", "Requests inside this router, those that wait too"), waiting: tile("Waiting here", "In this router's queue, for room on a worker"),
   rate: tile("Requests/s"), hits: tile("Hit rate", "Prompt tokens that were cached where they went, of all"), reach: tile("Of reachable", "Of the cached tokens that any worker had"),
   ttft: tile("First token, p99"), tokens: tile("Tokens/s"),
 };
@@ -38,12 +41,12 @@ export const fleet = {
     section = into;
     body = el("tbody");
     const head = el("tr", {}, columns.map((c) => {
-      c.head = el("th", {scope: "col", class: c.text ? "text" : null, title: c.about}, el("button", {type: "button", onclick: () => sortBy(c)}, c.name));
+      c.head = el("th", {scope: "col", class: cellClass(c), title: c.about}, el("button", {type: "button", onclick: () => sortBy(c)}, c.name));
       return c.head;
     }), el("th", {scope: "col"}, el("span", {class: "away"}, "Actions")));
     const search = el("input", {type: "search", "aria-label": "Filter workers", placeholder: "Filter by name, state, engine, pool, model  ( / )", oninput: () => { filter = search.value.toLowerCase(); arrange(); }});
     put(section, verdict, el("dl", {class: "tiles"}, Object.values(tiles).map((t) => t.node)), el("div", {class: "bar"}, el("label", {class: "grow"}, search)),
-      el("div", {class: "wide", tabindex: 0, role: "region", "aria-label": "Workers"}, el("table", {class: "fleet"}, el("caption", {class: "away"}, "Workers, one a row"),
+      el("div", {class: "wide", tabindex: 0, role: "region", "aria-label": "Workers"}, table = el("table", {class: "fleet"}, el("caption", {class: "away"}, "Workers, one a row"),
         el("colgroup", {}, columns.map((c) => el("col", {class: "col-" + c.id})), el("col", {class: "col-act"})), el("thead", {}, head), body)));
     mark();
     live.on(update);
@@ -74,6 +77,7 @@ function update(s) {
       came = true;
     }
   }
+  table.classList.toggle("reasons", [...s.workers.values()].some((w) => w.why));
   for (const [id, w] of s.workers) {
     let row = rows.get(id);
     if (!row) {
@@ -117,7 +121,7 @@ function make(id) {
     else cell = el("span");
     row.cells[c.id] = cell;
     const holder = c.share ? el("span", {class: "meter", "--meter": c.colour}, row[c.id + "Bar"] = el("i"), cell) : cell;
-    return el("td", {class: c.text ? "text" : null}, holder);
+    return el("td", {class: cellClass(c)}, holder, c.id === "state" && (row.why = el("small", {class: "reason"})));
   }), el("td", {}, row.act = el("button", {type: "button", class: "small", onclick: () => act(row.of)}, "Drain")));
   return row;
 }
@@ -132,7 +136,8 @@ function fill(row) {
       const kind = "chip " + (kinds[w.state] || "");
       if (cell.className !== kind) cell.className = kind;
       const reason = w.why || "";
-      if (cell.title !== reason) cell.title = reason;
+      set(row.why, reason);
+      if (row.why.title !== reason) row.why.title = reason;
       continue;
     }
     set(cell, c.say(w));
@@ -161,7 +166,7 @@ function headline(s) {
   const n = s.lately || {}, all = s.workers.size, ready = s.counts.ready || 0, bad = (s.counts.ejected || 0) + (s.counts.down || 0);
   const rate = (name) => n[name] === undefined ? undefined : n[name] / latelySeconds, failed = n["outcome.failed"] / n.requests;
   tiles.ready.give(ready + " of " + all, bad ? bad + " out" : "", bad ? "bad" : "");
-  tiles.inflight.give(exactly(s.inside || 0), Object.entries(s.states).filter(([, v]) => v).map(([k, v]) => v + " " + k).join(", "));
+  tiles.inside.give(exactly(s.inside || 0), Object.entries(s.states).filter(([, v]) => v).map(([k, v]) => v + " " + k).join(", "));
   tiles.waiting.give(exactly(s.queue?.waiting ?? 0), s.queue?.waiting ? "oldest " + time(Math.max(...s.queue.classes.map((c) => c.oldest_seconds))) : "");
   tiles.rate.give(count(rate("requests")), failed > 0 ? percent(failed, 1) + " failed" : "", failed > .01 ? "bad" : "");
   tiles.hits.give(percent(n["hit_rate.reported"] ?? n["hit_rate.predicted"]), n["hit_rate.reported"] === undefined ? "foretold" : "as engines report");
@@ -219,7 +224,7 @@ function whole(w, close) {
       ["Speed", w.speed ? w.speed.toFixed(2) + " times its kind's, from " + count(w.prefills_learned) + " prefills" : ""], ["Assumed to be cached", w.assumed_cache_bytes_max ? bytes(w.assumed_cache_bytes) + " of text, of " + bytes(w.assumed_cache_bytes_max) : ""]),
     el("div", {class: "panel"}, el("h3", {}, "How its cache is known: " + (c.mode || "not at all, it goes by load")), c.why && el("p", {}, c.why),
       facts(["Cache events", c.events && c.events + (c.events_lag_seconds === undefined ? "" : ", up to " + time(c.events_lag_seconds) + " late in the last minute")], ["From", c.source], ["Trouble", c.error], ["Trust", t.trust === undefined ? "" : percent(t.trust) + ", from " + count(t.compared_requests) + " answers, " + count(t.right_requests) + " right to the block"],
-        ["Foretold less reported", t.bias_tokens === undefined ? "" : Math.round(t.bias_tokens) + " tokens on the mean"])),
+        ["Foretold less reported", t.bias_tokens === undefined ? "" : exactly(Math.round(t.bias_tokens)) + " tokens on the mean"])),
     el("div", {class: "acts"}, el("a", {href: "#why/worker=" + encodeURIComponent(w.id), onclick: () => close()}, "What it was sent lately"), el("button", {type: "button", onclick: () => act(w)}, w.state === "draining" ? "Undrain" : "Drain")),
   ];
 }

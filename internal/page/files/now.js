@@ -21,7 +21,7 @@ const plots = [
   {caption: "Where requests found their prefix", say: count, note: "requests a second", curves: hits.slice(1).map(([name, colour]) => ({name, colour})), of: (t) => hits.slice(1).map(([hit]) => perSecond(t, "hit." + hit))},
   {caption: "Prefill", say: count, note: "seconds of engine time, a second", curves: [{name: "done", colour: "--c4"}, {name: "avoided", colour: "--c2"}], of: (t) => [perSecond(t, "prefill_seconds.done"), perSecond(t, "prefill_seconds.avoided")]},
   {caption: "Tokens a second", say: count, curves: [{name: "prompt", colour: "--c1"}, {name: "of these cached", colour: "--c2"}, {name: "generated", colour: "--c5"}], of: (t) => ["tokens.prompt", "tokens.cached_reported", "tokens.completion"].map((c) => perSecond(t, c))},
-  {caption: "Inside", say: count, note: "requests on workers", curves: [{name: "mean", colour: "--c1"}, {name: "most", colour: "--c8", dash: [5, 4]}], of: (t) => [over(t, "in_flight.mean"), over(t, "in_flight.max")]},
+  {caption: "Inside", say: count, note: "requests, those that wait too", curves: [{name: "mean", colour: "--c1"}, {name: "most", colour: "--c8", dash: [5, 4]}], of: (t) => [over(t, "in_flight.mean"), over(t, "in_flight.max")]},
   {caption: "What choices lost and gained", say: time, note: "a second, against the best other candidate", curves: [{name: "ahead", colour: "--c2"}, {name: "lost", colour: "--c4"}], of: (t) => [perSecond(t, "regret_seconds.ahead"), perSecond(t, "regret_seconds.lost")]},
   {caption: "Trouble", say: count, note: "in each step", curves: [{name: "retries", colour: "--c4"}, {name: "workers put out", colour: "--c7"}], of: (t) => [over(t, "retries"), over(t, "ejections")]},
 ];

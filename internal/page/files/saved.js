@@ -1,5 +1,5 @@
 // What it saved: the same traffic as simpler rules would have placed it, worked out beside the real one.
-import {el, set, put, count, exactly, time, bytes, percent, none, copied} from "./dom.js";
+import {el, set, put, count, exactly, time, bytes, percent, none, minus, copied} from "./dom.js";
 import {stack} from "./charts.js";
 import {ask, every} from "./ask.js";
 
@@ -16,7 +16,7 @@ export const saved = {
     const choice = el("select", {onchange: () => { span = choice.value; poll.soon(); }}, el("option", {value: "last_hour"}, "the last hour"), el("option", {value: "total"}, "since the start"));
     put(section, sentence, el("div", {class: "bar"}, el("label", {}, "Of", choice)), el("div", {class: "panel"}, el("h3", {}, "Prompt tokens that had to be computed"), bars),
       el("div", {class: "wide", tabindex: 0, role: "region", "aria-label": "This router and the ghosts"}, el("table", {}, el("caption", {class: "away"}, "This router and the ghosts"),
-        el("thead", {}, el("tr", {}, [["Placed by", "text"], ["Hit rate", ""], ["Prefilled tokens", ""], ["More than here", ""], ["Prefill takes", ""], ["More than here", ""]].map(([h, c]) => el("th", {scope: "col", class: c || null}, h)))), table)),
+        el("thead", {}, el("tr", {}, [["Placed by", "text"], ["Hit rate", ""], ["Prefilled tokens", ""], ["Tokens more than here", ""], ["Prefill takes", ""], ["Time more than here", ""]].map(([h, c]) => el("th", {scope: "col", class: c || null}, h)))), table)),
       el("div", {class: "panel"}, el("h3", {}, "What this assumes"), assumes, cost),
       el("div", {class: "panel"}, el("h3", {}, "Rules that go by load"), el("p", {}, "What least-requests, least-tokens and the like would have done depends on how long each request takes elsewhere, so that it is not worked out beside the traffic. A replay of the decision log does it in virtual time:"),
         copied("warmpath replay --log decisions.jsonl --policies all --out replay.html")));
@@ -25,7 +25,7 @@ export const saved = {
   left() { poll.stop(); },
 };
 
-const named = (rule) => ({fleet: "this router", reachable: "one cache (bound)"}[rule] || rule);
+const named = (rule) => ({fleet: "this router", reachable: "reachable (bound)"}[rule] || rule);
 
 async function load() {
   let state;
@@ -43,7 +43,7 @@ async function load() {
     (about.dropped_requests ? ` ${exactly(about.dropped_requests)} requests came too fast to be placed again.` : ""));
 }
 
-const hours = (h) => Math.abs(h) >= 1 ? h.toFixed(1) + " worker-hours" : time(h * 3600) + " of a worker";
+const hours = (h) => h < 0 ? minus + hours(-h) : h >= 1 ? h.toFixed(1) + " worker-hours" : time(h * 3600) + " of a worker";
 
 // told is the saving in a sentence, against the rule that most fleets have today.
 function told(own, others) {

@@ -35,24 +35,26 @@ export const setup = {
   left() { poll.stop(); },
 };
 
-// look shows what each worker gives, the same findings of several workers together, worst first.
+// look shows what each worker gives, worst first, the same of several workers together: what is as good as can be by its part, all else by
+// what it takes to mend it, so that figures which change each time, as how fast it answered, make no findings of their own.
 async function look() {
   let found;
   try { found = await ask("checks"); } catch (e) { put(checks, el("p", {class: "bad"}, e.message)); return; }
   const same = new Map();
   for (const w of found.workers || []) {
     for (const c of w.checks) {
-      const key = [c.level, c.part, c.found, c.without, c.gain].join("\n"), known = same.get(key);
-      if (known) known.workers.push(w.id);
-      else same.set(key, {...c, workers: [w.id]});
+      const key = c.level === "full" ? c.part : [c.level, c.part, c.level === "unseen" && c.found, c.without, c.gain].join("\n"), known = same.get(key) || {...c, workers: [], founds: new Map()};
+      same.set(key, known);
+      known.workers.push(w.id);
+      known.founds.set(c.found, [...(known.founds.get(c.found) || []), w.id]);
     }
   }
   const order = Object.keys(levels), all = [...same.values()].sort((a, b) => order.indexOf(a.level) - order.indexOf(b.level));
   const good = all.filter((c) => c.level === "full"), asked = all.filter((c) => c.level === "unseen"), others = all.filter((c) => c.level !== "full" && c.level !== "unseen");
   const one = (c) => el("div", {class: "panel " + (levels[c.level].frame || "")}, el("div", {}, el("span", {class: "chip " + levels[c.level].chip}, c.level), " ", el("b", {}, c.part), el("span", {class: "soft"}, " · " + names(c.workers))),
-    el("p", {}, c.found), c.without && el("p", {class: "soft"}, c.without), c.gain && copied(c.gain));
+    said(c.founds), c.without && el("p", {class: "soft"}, c.without), c.gain && copied(c.gain));
   put(checks, !all.length && el("p", {class: "soft"}, "There is no worker to look at."), others.map(one), [...new Set(asked.map((c) => c.found))].map((why) => unseen(why, asked.filter((c) => c.found === why), found.workers)), all.length > 0 && !others.length && el("p", {class: "good"}, "Every worker gives all that the router can use."),
-    good.length > 0 && el("details", {}, el("summary", {}, exactly(good.length) + " findings are as good as can be"), el("div", {class: "rows"}, good.map(one))),
+    good.length > 0 && el("details", {}, el("summary", {}, exactly(good.length) + (good.length === 1 ? " part is" : " parts are") + " as good as can be"), el("div", {class: "rows"}, good.map(one))),
     found.left_out > 0 && el("p", {class: "soft"}, exactly(found.left_out) + " more workers were not looked at: GET /checks?worker=ID does."));
 }
 
@@ -61,6 +63,13 @@ function unseen(why, parts, workers) {
   const of = new Set(parts.flatMap((c) => c.workers)), urls = workers.filter((w) => of.has(w.id)).map((w) => w.url);
   return el("div", {class: "panel"}, el("div", {}, el("span", {class: "chip"}, "unseen"), " ", el("b", {}, [...new Set(parts.map((c) => c.part))].join(", ")), el("span", {class: "soft"}, " · " + names([...of]))),
     el("p", {}, why + ". The doctor looks again, and sends each worker a short request:"), copied("warmpath doctor" + urls.slice(0, 8).map((u) => " --worker " + u).join("")));
+}
+
+// said is what was found, by worker where it differs.
+function said(founds) {
+  if (founds.size === 1) return el("p", {}, [...founds.keys()][0]);
+  const lines = [...founds].slice(0, 6).map(([found, ids]) => el("li", {}, el("span", {class: "soft"}, names(ids) + ": "), found));
+  return el("ul", {}, lines, founds.size > 6 && el("li", {class: "soft"}, "and " + (founds.size - 6) + " more of the kind"));
 }
 
 const names = (ids) => ids.length > 6 ? ids.slice(0, 5).join(", ") + " and " + (ids.length - 5) + " more" : ids.join(", ");

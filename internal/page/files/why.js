@@ -1,5 +1,5 @@
 // Why: what was decided lately, for which request, and what came of it; what is inside now, and can be cancelled.
-import {el, set, put, count, exactly, time, money, facts, dialog, confirm, toast, clock, ago, none, copied} from "./dom.js";
+import {el, set, put, count, exactly, time, money, facts, dialog, confirm, toast, clock, moment, ago, none, copied} from "./dom.js";
 import {stack, key} from "./charts.js";
 import {ask, every} from "./ask.js";
 
@@ -16,6 +16,8 @@ const terms = [
   {name: "displaced", of: ["displaced_seconds"], colour: "--c3", about: "what is computed again because this takes its place in the cache"},
 ];
 const part = (row, t) => t.of.reduce((sum, name) => sum + (name === "delay" ? (row.price || 0) * (row.delay_seconds || 0) : row[name] || 0), 0);
+
+const shown = 100; // decisions
 
 let list, running, filter = {}, fields = {}, empty, more;
 const poll = every(2, load);
@@ -65,16 +67,26 @@ function choose(name, value) {
   poll.soon();
 }
 
+// look asks for what the filter leaves; one that is under way has no outcome and no hit. A part of a worker's name stands for all that have it,
+// unless a worker is called just so, whose requests alone are asked for.
+async function look() {
+  const {worker, ...others} = filter, {outcome, hit, ...alike} = others;
+  const both = (limits, more) => Promise.all([ask("decisions?" + new URLSearchParams({...others, ...more, limit: limits[0]})), ask("requests?" + new URLSearchParams({...alike, ...more, limit: limits[1]}))]);
+  const found = await both([shown, 50], worker ? {worker} : {});
+  if (!worker || found[0].decisions?.length || found[1].requests?.length) return found;
+  const [decided, inside] = await both([1000, 1000], {}), named = (r) => (r.worker || "").includes(worker), all = (decided.decisions || []).filter(named);
+  return [{...decided, decisions: all.slice(0, shown), more: all.length > shown}, {requests: (inside.requests || []).filter(named).slice(0, 50)}];
+}
+
 async function load() {
-  const query = new URLSearchParams({...filter, limit: 100});
   let decided, inside;
-  try { [decided, inside] = await Promise.all([ask("decisions?" + query), ask("requests?limit=50")]); } catch (e) { set(empty, e.message); return; }
+  try { [decided, inside] = await look(); } catch (e) { set(empty, e.message); return; }
   const decisions = decided.decisions || [];
   set(empty, decisions.length ? "" : Object.keys(filter).length ? "None of the last " + exactly(decided.kept) + " decisions is like that." : "Nothing was decided yet. Send something: the part Try it does.");
-  set(more, decided.more ? "The newest 100 of " + exactly(decided.kept) + " that are kept." : "");
+  set(more, decided.more ? "The newest " + shown + " of " + exactly(decided.kept) + " that are kept." : "");
   rows(list, decisions, line);
   rows(running, inside.requests || [], busy);
-  if (!(inside.requests || []).length) put(running, el("tr", {}, el("td", {colspan: 8, class: "soft"}, "Nothing is under way.")));
+  if (!(inside.requests || []).length) put(running, el("tr", {}, el("td", {colspan: 8, class: "soft"}, Object.keys(filter).length ? "Nothing like that is under way." : "Nothing is under way.")));
 }
 
 // rows keeps lines of requests that were there before, so that what is focused or selected stays. Several requests may have one id.
@@ -140,7 +152,7 @@ export function explained(d) {
   return [
     el("p", {class: "verdict"}, sentence(d)),
     el("div", {class: "two"}, panel("1. Model", facts(["Asked for", d.asked || d.model], ["Chosen", d.model], ["Why", d.model_reason], ["Candidates", (d.model_rows || []).join("\n")])),
-      panel("2. Pool", facts(["Pool", d.pool || "any worker"], ["Why", d.pool_why || "there are no pools"], ["Class", d.class], ["Tenant", d.tenant])),
+      panel("2. Pool", facts(["Pool", d.pool || "any worker"], ["Why", d.pool_why || "there are no pools"], ["Class", d.class_why ? `${d.class}: ${d.class_why}` : d.class], ["Tenant", d.tenant])),
       panel("3. Worker", facts(["Worker", d.worker], ["Policy", d.policy], ["Prefix", d.hit], ["Filter lifted", d.relaxed], ["Tried before", (d.tries || []).map((t) => `${t.worker}: ${t.class}${t.status ? " " + t.status : ""}`).join(", ")])),
       panel("Foretold and what came", compared(d))),
     scores(d.rows || []), timeline(d), d.error && panel("What went wrong", el("p", {}, d.error)),
@@ -206,6 +218,6 @@ function timeline(d) {
   const spans = [{name: "queue", value: t.queue_seconds, colour: "--c4"}, ...whole ? [] : [{name: "prefill", value: t.prefill_seconds || 0, colour: "--c1"}],
     {name: whole ? "answer" : "decode", value: t.decode_seconds ?? Math.max(t.total_seconds - t.queue_seconds, 0), colour: "--c2"}];
   return panel("How it went, " + time(t.total_seconds) + " in all", key(spans), el("div", {class: "rows"}, el("div", {class: "row"}, el("span", {}, "this request"), stack(spans, t.total_seconds, time), el("span", {class: "end"}, time(t.total_seconds)))),
-    facts(["Arrived", d.time && new Date(d.time).toLocaleString() + ", " + ago(d.time)], ["Decided in", time(d.decision_seconds)], ["Waited for room", d.waited_seconds ? time(d.waited_seconds) : ""], ["First token", !d.ttft_seconds ? "" : d.stream ? "after " + time(d.ttft_seconds) : "the answer came in one piece"],
+    facts(["Arrived", d.time && moment(d.time) + ", " + ago(d.time)], ["Decided in", time(d.decision_seconds)], ["Waited for room", d.waited_seconds ? time(d.waited_seconds) : ""], ["First token", !d.ttft_seconds ? "" : d.stream ? "after " + time(d.ttft_seconds) : "the answer came in one piece"],
       ["Between tokens", d.itl_p50_seconds ? time(d.itl_p50_seconds) + ", longest " + time(d.itl_max_seconds) : ""], ["Gave way", d.preempted ? d.preempted + " times, " + time(d.wasted_seconds) + " of engine time in vain" : ""], ["Answered", d.status ? d.status + ", " + d.outcome : d.outcome]));
 }
