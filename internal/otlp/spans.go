@@ -160,7 +160,7 @@ func upstream(f *facts.Facts, i int) *tracepb.Span {
 		s.Attributes = append(s.Attributes, usage(f)...)
 	}
 	kind := t.Class
-	if kind == "" && t.Status >= 500 {
+	if t.Status >= 500 { // what it answered says more than how that is counted
 		kind = strconv.Itoa(t.Status)
 	}
 	left := last && f.Outcome == outcome.Cancelled // the client did: nobody failed
