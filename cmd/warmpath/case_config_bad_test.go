@@ -197,3 +197,22 @@ func TestSIGHUPReadsTheConfigurationAgain(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestARouterWithoutAFileSaysThatItHasNoneAndWhatItWillNotRemember(t *testing.T) {
+	t.Parallel()
+	a, b := newWorker(t, nil), newWorker(t, nil)
+	rt := start(t, nil, a)
+	file := filepath.Join(t.TempDir(), "new.yaml")
+	os.WriteFile(file, []byte(fileOf("", a)), 0o600)
+	var out, errs strings.Builder
+	if code := run([]string{"config", "check", file, "--against", rt.AdminURL()}, &out, &errs); code != exitOK || !strings.Contains(out.String(), "started without a configuration file and has none to reload: all of them need a start with serve --config "+file) {
+		t.Errorf("%d: %s%s", code, out.String(), errs.String())
+	}
+	if code := rt.adminCall(http.MethodPost, "/workers", fmt.Sprintf(`{"id":"by-hand","url":%q}`, b.url), nil); code != http.StatusCreated {
+		t.Fatal(code)
+	}
+	rt.Close()
+	if text := rt.log.String(); !strings.Contains(text, "are not remembered: name them in the configuration") || !strings.Contains(text, "workers=1 first=by-hand") {
+		t.Error("its end says nothing of a worker that was added by hand")
+	}
+}

@@ -153,7 +153,7 @@ func (p *demoProgress) show(s workload.Progress) {
 		every = demoRedrawEvery
 	}
 	now := time.Now()
-	if now.Sub(p.shown) < every {
+	if s.Done >= s.Total || now.Sub(p.shown) < every { // the last line is end's
 		return
 	}
 	p.shown = now

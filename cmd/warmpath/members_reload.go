@@ -128,3 +128,17 @@ func (m *members) part() {
 	}
 	m.parting = nil
 }
+
+// tellForgotten says which workers nobody will know of at the next start: those that were added by hand. A successor is told of them.
+func (r *router) tellForgotten() {
+	if r.succession.silent.Load() {
+		return
+	}
+	r.members.mu.Lock()
+	added := r.members.roster.Set(fromAdmin)
+	r.members.mu.Unlock()
+	if len(added) > 0 {
+		r.log.Warn("workers were added by hand (POST /workers) and are not remembered: name them in the configuration (setting workers), by --worker or in a file of workers",
+			"workers", len(added), "first", added[0].ID)
+	}
+}

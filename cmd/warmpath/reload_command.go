@@ -115,7 +115,7 @@ func configCheckCommand() *cobra.Command {
 			v := checkVerdict{File: args[0], Hash: configHash(c), Workers: len(c.Workers), From: whoIsThere(c), Policy: c.Policy, Listen: c.Listen, Admin: c.Admin}
 			if against != "" {
 				admin.url, v.Against = against, against
-				if v.Changes, err = differences(cmd.Context(), &admin, c); err != nil {
+				if v.Changes, v.NoFile, err = differences(cmd.Context(), &admin, c); err != nil {
 					return err
 				}
 			}
@@ -143,6 +143,7 @@ type checkVerdict struct {
 	Admin   string         `json:"admin"`
 	Against string         `json:"against,omitempty"`
 	Changes []delta.Change `json:"changes,omitempty"`
+	NoFile  bool           `json:"against_has_no_file,omitempty"` // that router was started without one: it has nothing to reload
 }
 
 func (v *checkVerdict) print(w io.Writer) error {
@@ -151,6 +152,9 @@ func (v *checkVerdict) print(w io.Writer) error {
 	if v.Against != "" {
 		restart := len(delta.Restart(v.Changes))
 		fmt.Fprintf(out, "against %s: %s, %d of them with a restart only; credentials are not compared\n", v.Against, counted(len(v.Changes), "change"), restart)
+		if v.NoFile {
+			fmt.Fprintf(out, "that router was started without a configuration file and has none to reload: all of them need a start with serve --config %s\n", v.File)
+		}
 		for _, c := range v.Changes {
 			mark := "  "
 			if c.Restart {
@@ -164,24 +168,30 @@ func (v *checkVerdict) print(w io.Writer) error {
 }
 
 // differences are how a configuration differs from the one that a router goes by.
-func differences(ctx context.Context, admin *adminFlags, c config.Config) ([]delta.Change, error) {
+func differences(ctx context.Context, admin *adminFlags, c config.Config) (changes []delta.Change, noFile bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, reloadTimeout)
 	defer cancel()
 	q, err := admin.request(ctx, http.MethodGet, "/config", nil)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	text, err := admin.do(q, watchBytesMax)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	running, err := config.Parse(admin.url+"/config", text, os.LookupEnv)
 	var wrong *config.Error
 	if errors.As(err, &wrong) {
-		return nil, fmt.Errorf("%s goes by a configuration that this build does not understand; is it another version? %s", admin.url, wrong.Problems[0])
+		return nil, false, fmt.Errorf("%s goes by a configuration that this build does not understand; is it another version? %s", admin.url, wrong.Problems[0])
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return delta.Of(running, withoutQueries(c), reflect.TypeFor[config.Secret]()), nil
+	var now struct {
+		Config configState `json:"config"`
+	}
+	if err := admin.call(ctx, http.MethodGet, "/state", &now); err != nil {
+		return nil, false, err
+	}
+	return delta.Of(running, withoutQueries(c), reflect.TypeFor[config.Secret]()), now.Config.File == "", nil
 }

@@ -302,6 +302,7 @@ func (r *router) Close() {
 		}
 		r.stopAsk()
 		r.came.Close()
+		r.tellForgotten()
 		r.gate.Close()
 		r.running.Wait()
 		if _, err := r.writeSpent(""); err != nil {

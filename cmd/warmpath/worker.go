@@ -81,6 +81,7 @@ func workerCommand() *cobra.Command {
 	flags.DurationVar(&f.drain, "drain-timeout", 30*time.Second, "time that running requests get after SIGTERM; a second signal stops at once")
 	flags.StringVar(&f.events, "kv-events", "", "publish cache events here, as tcp://127.0.0.1:5557")
 	flags.StringVar(&f.replay, "replay", "", "replay cache events here, as tcp://127.0.0.1:5558; needs --kv-events")
+	cmd.RegisterFlagCompletionFunc("profile", cobra.FixedCompletions(profileNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
