@@ -142,6 +142,8 @@ func eventsCheck(feeds []kvfeed.Status, r *checkup.Report, setting string) check
 	switch {
 	case setting == config.EventsOff && c.Gain != "":
 		c.Found, c.Gain = "not looked for: they are switched off", "set exact.events: auto (--events auto)"
+	case kvfeed.Publishes(r.Info.Events):
+		c.Found, c.Gain = "published, and not followed: its block size is not known, or isolate: tenant keeps tenants' blocks apart, which its events do not tell", ""
 	case c.Gain == "" && r.Engine != "":
 		c.Found = "this kind of engine publishes none, as far as is known"
 	}

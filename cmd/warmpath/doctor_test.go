@@ -10,6 +10,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/warmpath/warmpath/internal/checkup"
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/fleet"
 )
 
 // doctor runs `warmpath doctor --json` and decodes what it printed.
@@ -113,4 +117,20 @@ func TestDoctorTellsADeadPortAndAWebServerFromAnEngine(t *testing.T) {
 	if found.Workers[0].Requests+found.Workers[1].Requests != 0 {
 		t.Error("chat requests were sent to what is no engine")
 	}
+}
+
+func TestWhereNoCacheEventsAreLookedForTheGainIsWhatThatKindOfEngineCanDo(t *testing.T) {
+	f := func(engine, told, setting, found, gain string) {
+		t.Helper()
+		c := eventsCheck(nil, &checkup.Report{Engine: engine, Info: fleet.Info{Events: told}}, setting)
+		if !strings.HasPrefix(c.Found, found) || !strings.HasPrefix(c.Gain, gain) || (c.Gain == "") != (gain == "") {
+			t.Errorf("%s %s %s: %+v", engine, told, setting, c)
+		}
+	}
+	f("sglang", "", config.EventsAuto, "not looked for", "start SGLang with --kv-events-config")
+	f("sglang", `{"publisher":"zmq","endpoint_host":"*","endpoint_port_base":7001}`, config.EventsAuto, "published, and not followed", "")
+	f("vllm", "", config.EventsOff, "not looked for: they are switched off", "set exact.events: auto")
+	f("llama.cpp", "", config.EventsAuto, "this kind of engine publishes none", "")
+	f("llama.cpp", "", config.EventsOff, "this kind of engine publishes none", "")
+	f("", "", config.EventsAuto, "not looked for", "")
 }
