@@ -73,9 +73,33 @@ func Headlines(d *digest.Digest, w *digest.WhatIf) []string {
 		lines = append(lines, fmt.Sprintf("Time to the first token: %s half of the time, %s nine times in ten, %s at the 99th percentile.", span(all.TTFT.P50), span(all.TTFT.P90), span(all.TTFT.P99)))
 	}
 	if w != nil {
+		if doubt := doubted(w); doubt != "" {
+			lines = append(lines, doubt)
+		}
 		lines = append(lines, compared(w), room(w))
 	}
 	return lines
+}
+
+// unlikeTimes is by which factor replayed times may differ from those that were measured until the replay is not believed.
+const unlikeTimes = 2
+
+// doubted says that a replay is not like what was measured; "" it is.
+func doubted(w *digest.WhatIf) string {
+	var was, replayed digest.Times
+	for _, p := range w.Policies {
+		switch {
+		case p.Measured:
+			was = p.TTFT
+		case p.Name == w.Own:
+			replayed = p.TTFT
+		}
+	}
+	if was.P50 <= 0 || replayed.P50 <= 0 || max(was.P50/replayed.P50, replayed.P50/was.P50) < unlikeTimes {
+		return ""
+	}
+	return fmt.Sprintf("The replay is not like what was measured: a first token took %s half of the time, and replayed on %s it takes %s. Do not go by the next two sentences until both agree: --fleet names workers as they are.",
+		span(was.P50), w.Fleet, span(replayed.P50))
 }
 
 // failedShare is of requests that neither succeeded nor were cancelled.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +39,9 @@ func TestTheReportOfALogNeedsNothingElseAndSaysWhatItTells(t *testing.T) {
 	replay := &digest.WhatIf{Fleet: "fitted:2", Requests: 160, Own: "warm-cost", Good: "ttft=1s", Share: 0.95, RateMost: 2,
 		Policies: []digest.Policy{{Name: "warm-cost", Measured: true, TTFT: times}, {Name: "warm-cost", HitRate: 0.5, TTFT: times}, {Name: "random", HitRate: 0.2, TTFT: times}},
 		Loads:    []digest.Load{{Rate: 1, GoodShare: 1, TTFT: times}, {Rate: 2, GoodShare: 0.96, TTFT: times}, {Rate: 3, GoodShare: 0.5, TTFT: times}}}
+	unlike := *replay
+	unlike.Policies = slices.Clone(replay.Policies)
+	unlike.Policies[1].TTFT.P50 = 0.35
 	one := digest.New()
 	one.Add(&declog.Record{Time: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), Tenant: "<b>", Error: "<script>alert(1)</script>", Outcome: "failed"})
 	single := one.Digest()
@@ -48,6 +52,7 @@ func TestTheReportOfALogNeedsNothingElseAndSaysWhatItTells(t *testing.T) {
 		{Day{Digest: day(t), Replay: replay}, []string{"160 requests in 4.0 hours: 170k prompt tokens, 92.9k of them cached, 16.0k answer tokens; 5.62 % failed.",
 			"Hit rate 0.547 of 0.583 that was reachable", "13 hits given up, 6355 tokens computed again", "<td>acme</td>", "<td>gpu-1:8000</td>", "no_worker 503: queue_full", "server_error 500",
 			"no other policy comes to a shorter time to the first token than warm-cost: 200 ms", "There is room for 2 times the load; at 3 times 50.0 % of requests are good, fewer than 95 % (ttft=1s)."}},
+		{Day{Digest: day(t), Replay: &unlike}, []string{"not like what was measured: a first token took 100 ms half of the time, and replayed on fitted:2 it takes 350 ms."}},
 		{Day{Digest: &single, NoReplay: "no reason", Bad: 3}, []string{"1 request in 0 seconds", "100.00 % failed", "The log was not replayed: no reason.", "3 lines of the log", "&lt;script&gt;"}},
 	} {
 		c.in.Title, c.in.Command = "What <it> tells", "warmpath report 'a b'"

@@ -200,12 +200,26 @@ func otherwise(w *digest.WhatIf) section {
 	return s
 }
 
+// unlikeBusy names the worker that was busy for the most time, where that is much more than the mean.
+func unlikeBusy(d *digest.Digest) string {
+	var most digest.Worker
+	for _, w := range d.Workers {
+		if w.BusyShare > most.BusyShare {
+			most = w
+		}
+	}
+	if most.BusyShare < 1.5*d.BusyShare {
+		return ""
+	}
+	return fmt.Sprintf(" They are not alike in that: %s was busy %s of the time.", most.Name, percent(most.BusyShare))
+}
+
 // capacityLeft is how much more load there is room for: by replays, else by how busy workers were.
 func capacityLeft(d *digest.Digest, w *digest.WhatIf) section {
 	s := section{Title: "Capacity left"}
 	if d.BusyShare > 0 {
 		s.Notes = append(s.Notes, fmt.Sprintf("By the engine seconds that were expected of requests, workers were busy %s of the time, %s in the busiest %s.",
-			percent(d.BusyShare), percent(d.BusiestShare), lasting(d.Step)))
+			percent(d.BusyShare), percent(d.BusiestShare), lasting(d.Step))+unlikeBusy(d))
 	}
 	if w == nil {
 		return s
