@@ -129,7 +129,7 @@ func TestAnExplanationLeavesOutTheWorkersThatItIsToldTo(t *testing.T) {
 		t.Errorf("without both it would go to %q", nobody.Worker)
 	}
 	var text strings.Builder
-	if err := printExplanation(&text, &nobody, 0); err != nil || !strings.Contains(text.String(), "\n  left out by --without: w1, w2\n") {
+	if err := printExplanation(&text, &nobody, 0); err != nil || !strings.Contains(text.String(), "\n  left out by --without: w1, w2\n") || !strings.HasSuffix(nobody.Error, ": 2 of 2 left out (without)") {
 		t.Errorf("%v\n%s", err, text.String())
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/declog"
@@ -141,6 +142,9 @@ func (e *explanation) leftOut(ids []string) {
 		if r := &e.Rows[i]; r.Why != "" && slices.Contains(ids, r.Worker) {
 			r.Why = whyWithout
 		}
+	}
+	if len(ids) > 0 {
+		e.Error = strings.Replace(e.Error, " tried", " "+whyWithout, 1) // nothing was tried: nothing is sent
 	}
 }
 

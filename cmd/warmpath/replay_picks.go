@@ -43,8 +43,8 @@ func printPicks(w io.Writer, t *repick.Tally, bad int, asJSON bool) error {
 			Bad   int     `json:"bad_lines"`
 		}{t, t.Share(), bad})
 	}
-	fmt.Fprintf(w, "%d records: %d choices made again, %d of them the same (%.3f %%), %d of these between equals, where the log tells what chance brought\n",
-		t.Records, t.Checked, t.Same, 100*t.Share(), t.ByChance)
+	fmt.Fprintf(w, "%s: %s made again, %d of them the same (%.3f %%), %d of these between equals, where the log tells what chance brought\n",
+		counted(t.Records, "record"), counted(t.Checked, "choice"), t.Same, 100*t.Share(), t.ByChance)
 	for _, left := range []struct {
 		n    int
 		what string

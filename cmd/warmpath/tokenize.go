@@ -126,7 +126,7 @@ func printTokens(w io.Writer, out tokenizedText, t *tokenizer.Tokenizer) error {
 			return err
 		}
 	}
-	if _, err := fmt.Fprintf(w, "%d tokens, by %s\n", out.Tokens, out.Path); err != nil {
+	if _, err := fmt.Fprintf(w, "%s, by %s\n", counted(out.Tokens, "token"), out.Path); err != nil {
 		return err
 	}
 	for _, id := range out.IDs {

@@ -34,7 +34,7 @@ export const why = {
     running = el("tbody");
     empty = el("p", {class: "soft"});
     put(section,
-      el("div", {class: "bar"}, el("label", {class: "grow"}, "Request id", fields.id = el("input", {type: "search", placeholder: "X-Request-Id of an answer  ( / )", onkeydown: (e) => { if (e.key === "Enter" && fields.id.value.trim()) location.hash = "why/" + encodeURIComponent(fields.id.value.trim()); }})),
+      el("div", {class: "bar"}, el("label", {class: "grow"}, "Request id", fields.id = el("input", {type: "search", placeholder: "X-Request-Id of an answer, or its beginning  ( / )", onkeydown: (e) => { if (e.key === "Enter" && fields.id.value.trim()) location.hash = "why/" + encodeURIComponent(fields.id.value.trim()); }})),
         field("worker", "Worker", el("input", {size: 14})), field("tenant", "Tenant", el("input", {size: 12})), field("model", "Model", el("input", {size: 12})),
         field("outcome", "Outcome", el("select", {}, options(Object.keys(ended)))), field("hit", "Prefix", el("select", {}, options(Object.keys(hits))))),
       el("h2", {}, "Inside now"), el("div", {class: "wide", tabindex: 0, role: "region", "aria-label": "Requests inside now"}, el("table", {}, el("caption", {class: "away"}, "Requests inside now"),
@@ -138,6 +138,8 @@ async function open(id) {
     put(body, el("p", {}, e.message), el("p", {class: "soft"}, "The page remembers the last requests only. With --decision-log FILE all are kept, and the command finds them:"), copied("warmpath explain --id " + word(id) + " --log FILE"));
     return;
   }
+  const title = body.closest("dialog")?.querySelector("h2");
+  if (title && d.id) set(title, d.id); // it may have been sought by its beginning
   put(body, explained(d));
 }
 
