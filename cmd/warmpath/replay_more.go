@@ -24,6 +24,9 @@ func (p *replayPlan) fit(files []string) error {
 		return err
 	}
 	p.profiles[f.Profile.Name] = f.Profile
+	for _, k := range f.Kinds {
+		p.profiles[k.Profile.Name] = k.Profile
+	}
 	file := lineup.NewProfileFile(f.Profile)
 	p.fitted, p.fittedFrom = &file, *f
 	return nil
@@ -33,12 +36,27 @@ func (p *replayPlan) fit(files []string) error {
 func printFitted(w io.Writer, p *lineup.ProfileFile, f traces.Fitted) {
 	fmt.Fprintf(w, "fitted from %d prefills and %d answers of %d records; up to %d requests and %s tokens were on a worker at once.\n",
 		f.Prefills, f.Steps, f.Records, f.BatchSeen, thousands(f.ContextSeenMax))
+	if names := kindNames(f.Kinds); names != "" {
+		fmt.Fprintf(w, "workers of the log are unlike: fitted is as the first kind of --fleet %s\n", names)
+	}
 	fmt.Fprintln(w, "kv_tokens, batch_max and chunk_tokens are not in a log: set them to your engines' in a file for --profile:")
 	text, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
 		panic(err) // numbers and a name
 	}
 	fmt.Fprintf(w, "%s\n", text)
+}
+
+// kindNames are a log's workers in the form of --fleet, where they are of several kinds.
+func kindNames(kinds []traces.Kind) string {
+	if len(kinds) < 2 {
+		return ""
+	}
+	var names []string
+	for _, k := range kinds {
+		names = append(names, fmt.Sprintf("%s:%d", k.Profile.Name, len(k.Workers)))
+	}
+	return strings.Join(names, ",")
 }
 
 // printRegret replays the alternatives of each policy's first run.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -82,7 +83,13 @@ func (f *reportFlags) fleetOf(r *dayReport, files []string) (base sim.Config, er
 	if err != nil {
 		return base, fmt.Errorf("%w; --fleet names workers to replay it on", err)
 	}
-	base.Fleet, err = lineup.Parse(fmt.Sprintf("%s:%d", fitted.Profile.Name, len(r.Workers)), map[string]cost.Profile{fitted.Profile.Name: fitted.Profile})
+	names, profiles, others := []string{}, map[string]cost.Profile{}, len(r.Workers)
+	for _, k := range fitted.Kinds[1:] {
+		names, profiles[k.Profile.Name], others = append(names, fmt.Sprintf("%s:%d", k.Profile.Name, len(k.Workers))), k.Profile, others-len(k.Workers)
+	}
+	most := fitted.Kinds[0].Profile // those that cannot be told apart too
+	names, profiles[most.Name] = append([]string{fmt.Sprintf("%s:%d", most.Name, max(1, others))}, names...), most
+	base.Fleet, err = lineup.Parse(strings.Join(names, ","), profiles)
 	return base, err
 }
 

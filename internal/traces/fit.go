@@ -16,8 +16,9 @@ import (
 // Fitted is a profile fitted to decision logs, and what it was fitted from.
 type Fitted struct {
 	Profile        cost.Profile
-	Prefills       int // whose worker prefilled nothing else meanwhile, and decoded little
-	Steps          int // answers whose gaps were known
+	Kinds          []Kind // of workers, as far as they are told apart; of one kind it is Profile
+	Prefills       int    // whose worker prefilled nothing else meanwhile, and decoded little
+	Steps          int    // answers whose gaps were known
 	Records, Bad   int
 	BatchSeen      int // the most requests that were on one worker at once
 	ContextSeenMax int // the most tokens of prompts and answers on one worker at once
@@ -35,7 +36,7 @@ type stay struct {
 const fitRecordsMax = 200_000
 
 // Fit learns a profile from decision logs, as a router would have learned its workers' constants: prefills that had their worker to
-// themselves, and median token gaps beside the requests that were there. All workers are taken to be alike. A log tells nothing of the
+// themselves, and median token gaps beside the requests that were there. Workers are alike until they show that they are not. A log tells nothing of the
 // engine's limits, so those are a published profile's.
 func Fit(names []string, skipBad bool) (*Fitted, error) {
 	f := &Fitted{}
@@ -119,7 +120,7 @@ func stayOf(r *declog.Record) (s stay, ok bool) {
 func (f *Fitted) learn(byWorker map[string][]stay) {
 	flt := fleet.New(fleet.DefaultOptions())
 	book := cost.NewBook(cost.DefaultOptions())
-	var model *cost.Model
+	var all []shown
 	names := make([]string, 0, len(byWorker))
 	for name := range byWorker {
 		names = append(names, name)
@@ -131,14 +132,12 @@ func (f *Fitted) learn(byWorker map[string][]stay) {
 			continue // names are unique
 		}
 		w.SetInfo(fleet.Info{Engine: "fitted", Models: []fleet.Model{{ID: "m"}}})
-		model = book.Of(w)
-		f.learnWorker(model, byWorker[name])
+		one, prefills, steps := shown{name: name, model: book.Of(w)}, f.Prefills, f.Steps
+		f.learnWorker(one.model, byWorker[name])
+		one.prefills, one.steps = f.Prefills-prefills, f.Steps-steps
+		all = append(all, one)
 	}
-	f.Profile = cost.Profiles["h100-8b"]
-	if model != nil {
-		f.Profile.Constants = model.Constants()
-	}
-	f.Profile.Name = "fitted"
+	f.kinds(all)
 }
 
 // moment is one request with what was on its worker when it came.

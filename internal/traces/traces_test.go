@@ -322,6 +322,31 @@ func TestAFitFindsTheConstantsOfTheEnginesThatAnswered(t *testing.T) {
 	if k := f.Profile.Constants; k.B < .03e-3 || k.B > .12e-3 || k.D0 < 8e-3 || k.D0 > 24e-3 {
 		t.Errorf("%+v from %d prefills and %d steps", k, f.Prefills, f.Steps)
 	}
+	if len(f.Kinds) != 1 || f.Kinds[0].Profile != f.Profile || len(f.Kinds[0].Workers) != 2 {
+		t.Errorf("two workers that are alike: %+v", f.Kinds)
+	}
+}
+
+func TestAFitTellsUnlikeWorkersApart(t *testing.T) {
+	byWorker := map[string][]stay{}
+	for name, times := range map[string]float64{"a": 1, "b": 1, "slow": 4} {
+		for i := range 200 {
+			prompt := 200 + 37*i%4000
+			took := times * (1.3e-3 + 19.1e-6*float64(prompt))
+			at := time.Unix(1_700_000_000+10*int64(i), 0)
+			first := at.Add(time.Duration(took * 1e9))
+			byWorker[name] = append(byWorker[name], stay{worker: name, dispatched: at, first: first, end: first.Add(time.Second), prompt: prompt, output: 100, gap: times * 6.3e-3})
+		}
+	}
+	byWorker["new"] = byWorker["slow"][:3] // too few to tell
+	var f Fitted
+	f.learn(byWorker)
+	if len(f.Kinds) != 2 || len(f.Kinds[0].Workers) != 3 || len(f.Kinds[1].Workers) != 1 || f.Kinds[1].Workers[0] != "slow" || f.Kinds[1].Profile.Name != "fitted-2" {
+		t.Fatalf("%+v", f.Kinds)
+	}
+	if fast, slow := f.Kinds[0].Profile.Prefill(2000, 0), f.Kinds[1].Profile.Prefill(2000, 0); slow < 3*fast || slow > 5*fast {
+		t.Errorf("2,000 tokens take %g s and %g s, really four times as long", fast, slow)
+	}
 }
 
 func FuzzALineNeverBreaksTheReader(f *testing.F) {
