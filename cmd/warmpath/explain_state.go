@@ -227,7 +227,10 @@ func explainRecord(d *declog.Record) explanation {
 		Verdict: verdictPlaced, Policy: d.Policy, Worker: d.Worker, Reason: d.Reason, Relaxed: d.Relaxed, Hit: d.Hit,
 		MatchedTokens: d.CachedTokensEst, BestMatchedTokens: d.BestMatchedTokens, Rows: []explainedRow{},
 		Came: &explainedEnd{Outcome: d.Outcome, Status: d.Status, Error: d.Error, PromptTokens: d.PromptTokens, CompletionTokens: d.CompletionTokens,
-			WaitedSeconds: d.WaitedSeconds, Preempted: d.Preempted, WastedSeconds: d.WastedSeconds, TTFTSeconds: d.TTFTSeconds, E2ESeconds: d.E2ESeconds},
+			WaitedSeconds: d.WaitedSeconds, Preempted: d.Preempted, WastedSeconds: d.WastedSeconds, E2ESeconds: d.E2ESeconds},
+	}
+	if d.Stream { // else the first byte is the last
+		e.Came.TTFTSeconds = d.TTFTSeconds
 	}
 	if d.TokensKnown {
 		e.Prompt.How = tokensExact

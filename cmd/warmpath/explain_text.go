@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/warmpath/warmpath/internal/outcome"
 )
 
 // printExplanation writes an explanation for people: sentences, then a table with at most so many workers; 0 is all.
@@ -188,14 +190,14 @@ func (p *explainPrinter) came(e *explanation) {
 	if c.Status > 0 {
 		p.say(", status %d", c.Status)
 	}
-	first, done := c.TTFTSeconds, "done after"
-	if !e.Stream && first > 0 {
-		first, done = 0, "answered in one piece after"
+	done := "done after"
+	if !e.Stream && c.Outcome == string(outcome.Succeeded) {
+		done = "answered in one piece after"
 	}
 	for _, t := range []struct {
 		what    string
 		seconds float64
-	}{{"waited", c.WaitedSeconds}, {"first token after", first}, {done, c.E2ESeconds}} {
+	}{{"waited", c.WaitedSeconds}, {"first token after", c.TTFTSeconds}, {done, c.E2ESeconds}} {
 		if t.seconds > 0 {
 			p.say(", %s %s s", t.what, decimals(t.seconds))
 		}
