@@ -195,8 +195,8 @@ func TestARequestThatCannotStartInTimeIsRefusedAtOnce(t *testing.T) {
 			t.Errorf("to start within %v: %q, want %q", limit, got, want)
 		}
 	}
-	if it := (&Item{Line: "m", Tenant: "b", Seconds: 1, StartBy: w.now.Add(5 * time.Second)}); w.q.Push(w.now, it, 0) != nil || w.q.Position(it) > 2 {
-		t.Errorf("another tenant's turn comes soon: position %d", w.q.Position(it))
+	if it := (&Item{Line: "m", Tenant: "b", Seconds: 1, StartBy: w.now.Add(5 * time.Second)}); w.q.Push(w.now, it, 0) != nil || w.q.Position(w.now, it) > 2 {
+		t.Errorf("another tenant's turn comes soon: position %d", w.q.Position(w.now, it))
 	}
 }
 

@@ -24,9 +24,8 @@ func (q *Queue) Outlook(now time.Time, it Item) (o Outlook) {
 	if _, part := q.shedding(&it); part > 0 {
 		o.Shed = min(part, 1)
 	}
-	const never = 2 // no chance is so high
-	if o.Refusal = q.mayWait(now, l, &it, never); o.Refusal == nil {
-		o.Before = l.ahead(q.classOf(&it), &it).requests
+	if o.Refusal = q.mayWait(now, l, &it, 2); o.Refusal == nil { // no chance is so high as 2
+		o.Before = q.before(now, l, &it)
 		o.Wait, o.Known = q.wait(now, l, &it)
 	}
 	return o

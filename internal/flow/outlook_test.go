@@ -44,8 +44,8 @@ func TestAnOutlookForetellsWhatPushSaysAndKeepsNothing(t *testing.T) {
 		} else {
 			waited++
 			wait, known := q.ExpectedWait(now, it)
-			if foretold.Refusal != nil || foretold.Before != q.Position(it) || foretold.Known != known || (foretold.Wait-wait).Abs() > time.Millisecond {
-				t.Fatalf("seed %d, item %d: foretold %+v, then %d before it for %v (%v)", seed, i, foretold, q.Position(it), wait, known)
+			if foretold.Refusal != nil || foretold.Before != q.Position(now, it) || foretold.Known != known || (foretold.Wait-wait).Abs() > time.Millisecond {
+				t.Fatalf("seed %d, item %d: foretold %+v, then %d before it for %v (%v)", seed, i, foretold, q.Position(now, it), wait, known)
 			}
 		}
 		if random.IntN(2) == 0 {

@@ -40,8 +40,7 @@ func (m *meter) rate(now time.Time) (rate, gap float64, known bool) {
 	if m.turns < meterMin || m.span <= 0 || m.seconds <= 0 {
 		return 0, 0, false
 	}
-	gap = m.span / m.turns
-	span := m.span
+	gap, span := m.span/m.turns, m.span
 	if m.open {
 		span += max(0, now.Sub(m.last).Seconds()-gap)
 	}
@@ -209,11 +208,20 @@ func (q *Queue) ExpectedWait(now time.Time, it *Item) (time.Duration, bool) {
 }
 
 // Position is about how many go before an item, of those that wait now: 0 is next. It is below 0 for an item that does not wait.
-func (q *Queue) Position(it *Item) int {
+func (q *Queue) Position(now time.Time, it *Item) int {
 	if it.state != waiting {
 		return -1
 	}
-	return it.band.line.ahead(q.classOf(it), it).requests
+	return q.before(now, it.band.line, it)
+}
+
+// before is of what stands ahead of an item as much as the line does while it waits: a class that starved goes before some above it.
+func (q *Queue) before(now time.Time, l *line, it *Item) int {
+	s, plain := l.ahead(q.classOf(it), it), q.plainWait(now, l, it)
+	if rate, _, known := l.speed[it.kind()].rate(now); known && rate*plain*1e9 < float64(s.nanos) {
+		return int(math.Ceil(rate * plain * 1e9 / float64(s.nanos) * float64(s.requests)))
+	}
+	return s.requests
 }
 
 // TimeoutRefusal is what to tell the client of an item that came from Expire.

@@ -51,7 +51,7 @@ func (g *Gate) Standing(w *Wait) (s Standing, waits bool) {
 	if g.queue == nil {
 		return s, false
 	}
-	s.Before = g.queue.Position(&w.Item)
+	s.Before = g.queue.Position(g.now(), &w.Item)
 	s.Wait, s.Known = g.queue.ExpectedWait(g.now(), &w.Item)
 	return s, s.Before >= 0
 }
