@@ -147,7 +147,8 @@ func (p *replayPlan) printKnees(w io.Writer, rows []*sweep.Row) {
 	}
 	fmt.Fprintln(w)
 	if slices.ContainsFunc(knees, func(k knee) bool { return k.beyond && k.rate > 0 }) {
-		fmt.Fprintf(w, "\"or more\": no rate was replayed at which it fails; --rate 1,2,4,8 goes further than %g\n", slices.Max(p.sweep.Rates))
+		most := slices.Max(p.sweep.Rates)
+		fmt.Fprintf(w, "\"or more\": no rate was replayed at which it fails; --rate %g,%g,%g,%g goes further\n", most, 2*most, 4*most, 8*most)
 	}
 	for _, s := range p.savings(knees) {
 		fmt.Fprintln(w, s)
