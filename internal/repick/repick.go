@@ -28,7 +28,7 @@ func Left(r *declog.Record) (ids []string) {
 	var near []tie.Standing
 	for i, row := range r.Rows {
 		if row.Why == "" && !(row.Score > bound) {
-			near = append(near, tie.Standing{At: i, Score: row.Score, InFlight: row.Load, Held: row.MatchedTokens, Loaded: row.LoadedTokens, Pressure: row.Pressure, Burden: row.BurdenSeconds})
+			near = append(near, tie.Standing{At: i, Score: row.Score, InFlight: row.Load, Held: row.MatchedTokens, Loaded: row.LoadedTokens, Delay: row.DelaySeconds, Pressure: row.Pressure, Burden: row.BurdenSeconds})
 		}
 	}
 	for _, s := range tie.Fewest(rule.Prefer(near, r.PromptTokensEst)) {

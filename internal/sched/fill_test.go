@@ -31,6 +31,28 @@ func TestPromptsGoWhereLittleWasPutLately(t *testing.T) {
 	}
 }
 
+// A stream would stand still for seconds beside it, and delays are priced by what the fleet has in flight on the mean.
+func TestALongPrefillGoesWhereNobodyStreamsThoughThatCacheIsYounger(t *testing.T) {
+	for seed := range uint64(5) {
+		c := newScene(t, DefaultPolicy, seed)
+		for _, w := range c.workers(2) {
+			w.SetInfo(fleet.Info{Engine: "h100-8b", Models: []fleet.Model{{ID: "m"}}, KVTokensMax: 400_000, At: c.now})
+		}
+		first, r := c.must(unique(0, 2000))
+		r.FirstToken(c.now)
+		r.Release(c.now, fleet.Succeeded)
+		stream, r := c.must(unique(1, 100))
+		if r.FirstToken(c.now); stream.Worker == first.Worker {
+			t.Fatalf("seed %d: the stream is where a prompt was put before", seed)
+		}
+		long := unique(2, 100_000)
+		long.MaxTokens = 20
+		if d, _ := c.must(long); d.Worker == stream.Worker {
+			t.Errorf("seed %d: it goes beside a stream: %s", seed, d.Reason)
+		}
+	}
+}
+
 // A worker that joins late takes what is new until it is as full as the others, and no longer.
 func TestANewcomerFillsUpAndThenTakesItsShare(t *testing.T) {
 	c := newScene(t, DefaultPolicy, 1)

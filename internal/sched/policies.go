@@ -36,6 +36,7 @@ var reasonsCost = [...][2]string{
 	tie.Least:   {"least cost", "least cost" + declined},
 	tie.Warmer:  {asGood + "and warmer", asGood + "and warmer" + declined},
 	tie.Faster:  {asGood + "and warm in faster memory", asGood + "and warm in faster memory" + declined},
+	tie.Idle:    {asGood + "and idle", asGood + "and idle" + declined},
 	tie.Older:   {asGood + "and displaces what is older", asGood + "and displaces what is older" + declined},
 	tie.Gentler: {asGood + "and disturbs others less", asGood + "and disturbs others less" + declined},
 	tie.Fewer:   {asGood + "and fewer in flight", asGood + "and fewer in flight" + declined},
@@ -114,5 +115,5 @@ func (s *Scheduler) least(warm *Request, score func(*candidate) float64, seconds
 }
 
 func (c *candidate) standing(at int) tie.Standing {
-	return tie.Standing{At: at, Score: c.score, InFlight: c.inFlight, Held: c.cached, Loaded: c.loaded, Pressure: c.pressure, Burden: c.burden}
+	return tie.Standing{At: at, Score: c.score, InFlight: c.inFlight, Held: c.cached, Loaded: c.loaded, Delay: c.delay, Pressure: c.pressure, Burden: c.burden}
 }

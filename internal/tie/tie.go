@@ -2,7 +2,7 @@
 // would draw all idle traffic: so scores within a bound of the least are a tie, and what hardly costs anything decides first.
 //
 //	near := ...                         // all within rule.Bound(least)
-//	near = rule.Prefer(near, tokens)    // a longer match, faster memory, an older cache, others left in peace
+//	near = rule.Prefer(near, tokens)    // a longer match, faster memory, nobody to hold up, an older cache, others left in peace
 //	near = tie.Fewest(near)             // and then the fewest in flight; chance decides between those that are left
 //	rule.Taken(near, score)             // rule.By says what decided against the least
 package tie
@@ -28,6 +28,7 @@ const (
 	Least   Edge = iota // none: its score is the least
 	Warmer              // it holds clearly more of the prompt
 	Faster              // less of that comes from slower memory
+	Idle                // nobody is there whom a long prefill would hold up
 	Older               // what the prompt displaces there is older
 	Gentler             // others are burdened less
 	Fewer               // fewer are in flight there
@@ -41,6 +42,7 @@ type Standing struct {
 	InFlight float64 // foreign requests included
 	Held     int     // leading tokens of the prompt that it holds
 	Loaded   int     // of these, tokens that come from slower memory
+	Delay    float64 // seconds by which the prefill would hold up who decodes there
 	Pressure float64 // what was put into its cache lately for its size
 	Burden   float64 // the part of its score that is due to others there
 }
@@ -57,6 +59,9 @@ const (
 	clearlyTokens = 32
 )
 
+// noticed is how many seconds a stream stands still until that is noticed.
+const noticed = 0.2
+
 // Clearly reports whether a match is so much longer than another, of a prompt of so many tokens, that leaving it is a decision and not chance.
 func Clearly(longer, shorter, tokens int) bool {
 	d := longer - shorter
@@ -64,7 +69,8 @@ func Clearly(longer, shorter, tokens int) bool {
 }
 
 // Prefer leaves of the tied those that hold clearly more; of these, those that have clearly less of it to load from slower memory; of
-// these, where the prompt displaces what is oldest, since nobody but the router decides what the fleet as a whole forgets; of these,
+// these, where one is idle, those where nobody would notice the prefill, since delays are priced by how many the fleet has on the mean, and
+// that is more than the nobody who is there; of these, where the prompt displaces what is oldest, since nobody but the router decides what the fleet as a whole forgets; of these,
 // where nobody's capacity is known, those where others are burdened least. It goes before the number in flight because 2 % of a long
 // answer is a prefill of a thousand tokens: left to that number, it would give up hits and queue behind prefills all day, and forget
 // parked conversations for prompts that had better places. It works in place.
@@ -72,7 +78,7 @@ func (r *Rule) Prefer(near []Standing, tokens int) []Standing {
 	if !r.Warm {
 		return near
 	}
-	longest, fastest, gentlest, lightest := 0, math.MaxInt, math.Inf(1), math.Inf(1)
+	longest, fastest, fewest, gentlest, lightest := 0, math.MaxInt, math.Inf(1), math.Inf(1), math.Inf(1)
 	for i := range near {
 		longest = max(longest, near[i].Held)
 	}
@@ -88,10 +94,18 @@ func (r *Rule) Prefer(near []Standing, tokens int) []Standing {
 		if Clearly(s.Loaded, fastest, tokens) {
 			return false
 		}
-		gentlest = min(gentlest, s.Pressure)
+		fewest = min(fewest, s.InFlight)
 		return true
 	})
 	r.passed(near, Faster)
+	near = keep(near, func(s *Standing) bool {
+		if !(fewest > 0) && s.InFlight > 0 && s.Delay > noticed {
+			return false
+		}
+		gentlest = min(gentlest, s.Pressure)
+		return true
+	})
+	r.passed(near, Idle)
 	near = keep(near, func(s *Standing) bool {
 		if !r.Ageless && !(s.Pressure <= gentlest) {
 			return false
