@@ -209,6 +209,9 @@ func (r *router) getDecision(w http.ResponseWriter, q *http.Request) {
 		return
 	} else if !found && len(begins) == 1 {
 		e, found = r.archive.recent.Find(begins[0])
+	} else if inside := r.insideBeginning(id); !found && len(inside) > 0 {
+		answer(w, http.StatusOK, map[string]any{"in_flight": inside})
+		return
 	}
 	if !found {
 		s := r.archive.recent.Stats()

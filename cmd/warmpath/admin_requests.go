@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/guard"
@@ -94,6 +95,24 @@ func (r *router) insideBy(id string) (rows []requestRow) {
 		rows = append(rows, requestRowOf(&l.Requests[i], now))
 	}
 	return rows
+}
+
+// insideBeginning are the requests inside with the one id that begins so; none where several do.
+func (r *router) insideBeginning(begin string) []requestRow {
+	id := ""
+	for _, in := range r.archive.inside.List(inflight.Filter{Limit: requestsShown}).Requests {
+		if !strings.HasPrefix(in.ID, begin) || in.ID == id {
+			continue
+		}
+		if id != "" {
+			return nil
+		}
+		id = in.ID
+	}
+	if id == "" {
+		return nil
+	}
+	return r.insideBy(id)
 }
 
 // getRequest is the requests inside with an id: clients may make several alike.

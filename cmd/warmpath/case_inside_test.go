@@ -54,6 +54,10 @@ func TestARequestThatAnOperatorCancelsIsToldSoInItsDialectAndItsEngineIsFreed(t 
 		if rt.adminCall(http.MethodGet, "/decisions/"+id, "", &known); len(known.InFlight) != 1 || known.InFlight[0].ID != id {
 			t.Errorf("%+v", known)
 		}
+		known.InFlight = nil
+		if rt.adminCall(http.MethodGet, "/decisions/silen", "", &known); i == 0 && (len(known.InFlight) != 1 || known.InFlight[0].ID != id) {
+			t.Errorf("by the beginning of its id: %+v", known)
+		}
 		eventually(t, "its engine to have it", func() bool { return w.count() == i+1 })
 		rt.cancel(id)
 		r := <-answered

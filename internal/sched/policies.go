@@ -110,7 +110,7 @@ func (s *Scheduler) least(warm *Request, score func(*candidate) float64, seconds
 			chosen = c.At
 		}
 	}
-	s.rule.Taken(tie.Fewest(s.ties), s.cands[chosen].score)
+	s.rule.Taken(tie.Fewest(s.ties))
 	return chosen
 }
 

@@ -4,7 +4,7 @@
 //	near := ...                         // all within rule.Bound(least)
 //	near = rule.Prefer(near, tokens)    // a longer match, faster memory, nobody to hold up, an older cache, others left in peace
 //	near = tie.Fewest(near)             // and then the fewest in flight; chance decides between those that are left
-//	rule.Taken(near, score)             // rule.By says what decided against the least
+//	rule.Taken(near)                    // rule.By says what decided
 package tie
 
 import "math"
@@ -16,7 +16,7 @@ type Rule struct {
 	Warm    bool    // the policy knows the caches: Prefer goes before the fewest in flight
 	Ageless bool    // it does not look at how much was put into a cache lately
 	Equals  int     // how many were left for chance to decide between; 0: who was taken was not decided by this rule
-	By      Edge    // what put the one with the least score out, see Taken
+	By      Edge    // what decided, see Taken
 	least   float64 // score, see Bound
 }
 
@@ -25,7 +25,7 @@ type Edge uint8
 
 // The edges, in the order in which they are looked at.
 const (
-	Least   Edge = iota // none: its score is the least
+	Least   Edge = iota // none: its score is the least of those that were left
 	Warmer              // it holds clearly more of the prompt
 	Faster              // less of that comes from slower memory
 	Idle                // nobody is there whom a long prefill would hold up
@@ -133,10 +133,10 @@ func (r *Rule) passed(left []Standing, by Edge) {
 	r.By = by
 }
 
-// Taken notes what decided, from those that Fewest left and the score of the one that was taken of them.
-func (r *Rule) Taken(left []Standing, score float64) {
+// Taken notes what decided, from those that Fewest left. Where that is several it was chance, also if the one with the least score was taken.
+func (r *Rule) Taken(left []Standing) {
 	r.passed(left, Fewer)
-	if r.By == Least && score > r.least {
+	if r.By == Least && len(left) > 1 {
 		r.By = Chance
 	}
 }

@@ -51,6 +51,7 @@ func TestWhatDecidedAgainstTheLeastIsTold(t *testing.T) {
 	}{
 		{"nobody else", Rule{Warm: true}, []Standing{{Held: 1000}}, Least},
 		{"several have the least score", Rule{Warm: true}, []Standing{{InFlight: 1}, {}}, Least},
+		{"several are as good", Rule{Warm: true}, []Standing{{}, {}}, Chance},
 		{"a clearly longer match", Rule{Warm: true}, []Standing{{Held: 100}, {Held: 1000, Score: 1}}, Warmer},
 		{"a match that is longer by chance", Rule{Warm: true}, []Standing{{Held: 950, InFlight: 1}, {Held: 1000, Score: 1}}, Fewer},
 		{"faster memory", Rule{Warm: true}, []Standing{{Loaded: 1000}, {Score: 1}}, Faster},
@@ -66,13 +67,13 @@ func TestWhatDecidedAgainstTheLeastIsTold(t *testing.T) {
 	} {
 		c.rule.Bound(0)
 		left := Fewest(c.rule.Prefer(c.near, 1200))
-		if c.rule.Taken(left, left[0].Score); c.rule.By != c.want {
+		if c.rule.Taken(left); c.rule.By != c.want {
 			t.Errorf("%s: %d, want %d", c.what, c.rule.By, c.want)
 		}
 	}
 	r := Rule{Warm: true}
 	r.Bound(0)
-	if r.Taken(Fewest(r.Prefer([]Standing{{}, {Score: 1}}, 1200)), 1); r.By != Chance {
+	if r.Taken(Fewest(r.Prefer([]Standing{{}, {Score: 1}}, 1200))); r.By != Chance {
 		t.Errorf("of two that are left, not the least: %d", r.By)
 	}
 }

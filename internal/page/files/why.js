@@ -168,7 +168,8 @@ function sentence(d) {
   if (!d.worker || !first || first.why) return d.error || d.refused || d.reason || "It is under way.";
   const warm = first.matched_tokens ? `had ${count(first.matched_tokens)}${prompt ? " of " + count(prompt) : ""} prompt tokens warm` : "had none of the prompt warm";
   let text = `${first.worker} ${warm} and would cost ${time(first.total_seconds)} of engine time, its own and others'`;
-  if (next) text += next.total_seconds >= first.total_seconds ? `, ${time(next.total_seconds - first.total_seconds)} less than the next, ${next.worker}` : than(d, first, next);
+  if (next && d.reason?.startsWith(asGood + "by chance")) text += `, as good as the ${time(next.total_seconds)} of ${next.worker}: chance decided`;
+  else if (next) text += next.total_seconds >= first.total_seconds ? `, ${time(next.total_seconds - first.total_seconds)} less than the next, ${next.worker}` : than(d, first, next);
   if (d.hit === "declined") text += ". " + declined(d, first, others);
   return text + (d.reason && !d.reason.startsWith("least cost") && !d.reason.startsWith(asGood) ? ". " + d.reason[0].toUpperCase() + d.reason.slice(1) : "") + ".";
 }
