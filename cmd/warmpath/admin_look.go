@@ -200,24 +200,30 @@ func (r *router) getDecision(w http.ResponseWriter, q *http.Request) {
 	if !found && strings.Trim(id, "0123456789") == "" {
 		e, found = r.archive.recent.Find("#" + id)
 	}
-	if inside := r.insideBy(id); !found && len(inside) > 0 {
+	if found {
+		answer(w, http.StatusOK, foundOf(&e))
+		return
+	}
+	inside := r.insideBy(id)
+	if len(inside) == 0 {
+		switch begins := r.archive.recent.Beginning(id, idsNamedMax+1); len(begins) {
+		case 0:
+			inside = r.insideBeginning(id)
+		case 1:
+			if e, found = r.archive.recent.Find(begins[0]); found {
+				answer(w, http.StatusOK, foundOf(&e))
+				return
+			}
+		default:
+			refuse(w, http.StatusNotFound, severalBegin(id, begins))
+			return
+		}
+	}
+	if len(inside) > 0 {
 		answer(w, http.StatusOK, map[string]any{"in_flight": inside})
 		return
 	}
-	if begins := r.archive.recent.Beginning(id, idsNamedMax+1); !found && len(begins) > 1 {
-		refuse(w, http.StatusNotFound, severalBegin(id, begins))
-		return
-	} else if !found && len(begins) == 1 {
-		e, found = r.archive.recent.Find(begins[0])
-	} else if inside := r.insideBeginning(id); !found && len(inside) > 0 {
-		answer(w, http.StatusOK, map[string]any{"in_flight": inside})
-		return
-	}
-	if !found {
-		s := r.archive.recent.Stats()
-		refuse(w, http.StatusNotFound, fmt.Sprintf("no request %q among the last %s (setting dash.decisions_max, %d), nor inside; the id is that of the answer's X-Request-Id header",
-			id, counted(s.Decisions, "decision"), s.DecisionsMax))
-		return
-	}
-	answer(w, http.StatusOK, foundOf(&e))
+	s := r.archive.recent.Stats()
+	refuse(w, http.StatusNotFound, fmt.Sprintf("no request %q among the last %s (setting dash.decisions_max, %d), nor inside; the id is that of the answer's X-Request-Id header",
+		id, counted(s.Decisions, "decision"), s.DecisionsMax))
 }
